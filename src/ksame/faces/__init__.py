@@ -1,0 +1,1 @@
+"""From a photo to faces: detection, landmarks, who is who."""

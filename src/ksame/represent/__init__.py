@@ -1,0 +1,1 @@
+"""From faces to codes (n, d) and back."""
