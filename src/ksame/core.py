@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +45,7 @@ __all__ = [
     "RandomState",
     "ResidualFace",
     "Scope",
+    "Space",
     "UsageError",
     "WeightsError",
     "as_k",
@@ -247,6 +248,20 @@ class FaceSet:
             subject=self.subject[index],
             labels={name: column[index] for name, column in self.labels.items()},
         )
+
+
+class Space(Protocol):
+    """A way from faces to codes and back; ``fit`` returns it finished, there is no unfitted state."""
+
+    @classmethod
+    def fit(cls, faces: FaceSet) -> Self:
+        """Learn the space from faces."""
+
+    def encode(self, faces: FaceSet) -> FloatArray:
+        """Return one code per face, (n, d)."""
+
+    def decode(self, codes: FloatArray) -> NDArray[np.uint8]:
+        """Return one picture per code, (n, h, w, 3)."""
 
 
 @dataclass(frozen=True, eq=False, init=False)

@@ -1,0 +1,94 @@
+"""Points, transforms and masks; (x, y) in pixels, float64, shapes (..., m, 2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ksame.core import FloatArray, UsageError
+
+# The 468-point face mesh: the indices that the toolkit refers to by name. "Left" is the picture's left.
+MESH = 468
+LEFT_EYE = (33, 7, 163, 144, 145, 153, 154, 155, 133, 173, 157, 158, 159, 160, 161, 246)
+RIGHT_EYE = (263, 249, 390, 373, 374, 380, 381, 382, 362, 398, 384, 385, 386, 387, 388, 466)
+NOSE_TIP, MOUTH_LEFT, MOUTH_RIGHT = 1, 61, 291
+# fmt: off
+OVAL = (10, 338, 297, 332, 284, 251, 389, 356, 454, 323, 361, 288, 397, 365, 379, 378, 400, 377,
+        152, 148, 176, 149, 150, 136, 172, 58, 132, 93, 234, 127, 162, 21, 54, 103, 67, 109)
+# fmt: on
+
+
+class Frame(NamedTuple):
+    """The canonical picture on which faces are registered: its size and where five points go."""
+
+    width: int
+    height: int
+    five: FloatArray  # (5, 2): left eye, right eye, nose tip, mouth left, mouth right
+
+
+FRAME = Frame(256, 320, np.array([[84.0, 136], [172, 136], [128, 186], [94, 228], [162, 228]]))
+
+
+def five_points(points: ArrayLike) -> FloatArray:
+    """Return eye centres, nose tip and mouth corners (..., 5, 2) of mesh points (..., 468, 2)."""
+    p = np.asarray(points, dtype=np.float64)
+    if p.ndim < 2 or p.shape[-2:] != (MESH, 2):
+        raise UsageError(f"points must be (..., {MESH}, 2). Got {p.shape}.")
+    eyes = [p[..., index, :].mean(axis=-2) for index in (LEFT_EYE, RIGHT_EYE)]
+    rest = [p[..., index, :] for index in (NOSE_TIP, MOUTH_LEFT, MOUTH_RIGHT)]
+    return np.stack(eyes + rest, axis=-2)
+
+
+def similarity(source: ArrayLike, target: ArrayLike) -> FloatArray:
+    """Return the (2, 3) rotation, scale and shift that brings source nearest to target in least squares.
+
+    Examples
+    --------
+    >>> similarity([[0, 0], [1, 0], [0, 1]], [[3, 3], [3, 5], [1, 3]]).round(6).astype(int).tolist()
+    [[0, -2, 3], [2, 0, 3]]
+    """
+    # In complex numbers a similarity is z -> a z + b, and least squares is one division.
+    z, w = (np.asarray(p, dtype=np.float64) @ [1, 1j] for p in (source, target))
+    z0, w0 = z.mean(), w.mean()
+    spread = (np.abs(z - z0) ** 2).sum()
+    if z.shape != w.shape or not spread > 0:
+        raise UsageError("A similarity needs as many target as source points, and not all in one place.")
+    a = (np.conj(z - z0) * (w - w0)).sum() / spread
+    b = w0 - a * z0
+    return np.array([[a.real, -a.imag, b.real], [a.imag, a.real, b.imag]])
+
+
+def transform(matrix: FloatArray, points: ArrayLike) -> FloatArray:
+    """Apply a (2, 3) affine matrix to points (..., 2)."""
+    result: FloatArray = np.asarray(points, dtype=np.float64) @ matrix[:, :2].T + matrix[:, 2]
+    return result
+
+
+def crop(rgb: NDArray[np.uint8], matrix: FloatArray, width: int, height: int) -> NDArray[np.uint8]:
+    """Return the (height, width, 3) picture seen through an affine matrix, without aliasing when it shrinks.
+
+    Pixels outside the photo repeat its border: a black wedge would look like a feature of the face.
+    """
+    scale = float(np.sqrt(abs(np.linalg.det(matrix[:, :2]))))
+    if scale < 0.5:  # bilinear sampling skips pixels below one half: shrink the photo by area first
+        step = 2.0 ** np.floor(np.log2(1 / scale))
+        h, w = rgb.shape[:2]
+        small = cv2.resize(
+            rgb, (max(1, round(w / step)), max(1, round(h / step))), interpolation=cv2.INTER_AREA
+        )
+        sx, sy = w / small.shape[1], h / small.shape[0]
+        # pixel centres: x_big = (x_small + 1/2) s - 1/2
+        back = np.array([[sx, 0, sx / 2 - 0.5], [0, sy, sy / 2 - 0.5], [0, 0, 1]])
+        rgb, matrix = small, matrix @ back
+    size, border = (width, height), cv2.BORDER_REPLICATE
+    seen: NDArray[np.uint8] = cv2.warpAffine(rgb, matrix, size, flags=cv2.INTER_LINEAR, borderMode=border)
+    return seen
+
+
+def register(rgb: NDArray[np.uint8], points: FloatArray) -> tuple[NDArray[np.uint8], FloatArray]:
+    """Return the face on the canonical frame and its mesh there, by eye centres and nose tip [N 2]."""
+    matrix = similarity(five_points(points)[:3], FRAME.five[:3])
+    return crop(rgb, matrix, FRAME.width, FRAME.height), transform(matrix, points)
