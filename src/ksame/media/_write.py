@@ -1,0 +1,158 @@
+"""Files that carry pixels only, in folders that appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.core import KSameError, UsageError
+from ksame.media._find import is_ours
+
+SAME_TIME = 315_532_800  # 1980-01-01 00:00 UTC, the first moment that zip files can hold
+
+
+def encode_png(rgb: NDArray[np.uint8]) -> bytes:
+    """Return a picture as PNG: equal pixels give equal bytes, and there is no metadata.
+
+    Examples
+    --------
+    >>> from ksame.media import metadata_of
+    >>> metadata_of(encode_png(np.zeros((2, 2, 3), np.uint8)))
+    []
+    """
+    return encode(rgb, ".png")
+
+
+_SETTINGS = {
+    ".jpeg": [cv2.IMWRITE_JPEG_QUALITY, 95],
+    ".jpg": [cv2.IMWRITE_JPEG_QUALITY, 95],
+    ".png": [cv2.IMWRITE_PNG_COMPRESSION, 4],
+    ".webp": [cv2.IMWRITE_WEBP_QUALITY, 95],
+}
+
+
+def encode(rgb: NDArray[np.uint8], suffix: str) -> bytes:
+    """Return a picture as ``.png``, ``.jpg``, ``.jpeg`` or ``.webp``, the types ``metadata_of`` can check.
+
+    Parameters
+    ----------
+    rgb : (h, w, 3) uint8
+        The picture.
+    suffix : str
+        The ending of the file's name, in any case.
+    """
+    if suffix.lower() not in _SETTINGS:
+        raise UsageError(f"Pictures are written as {', '.join(sorted(_SETTINGS))}. Got {suffix!r}.")
+    if rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.dtype != np.uint8 or not rgb.size:
+        raise UsageError(f"A picture must be (h, w, 3) uint8. Got {rgb.shape} {rgb.dtype}.")
+    bgr = np.ascontiguousarray(rgb[:, :, ::-1])
+    try:
+        done, data = cv2.imencode(suffix.lower(), bgr, _SETTINGS[suffix.lower()])
+    except cv2.error:
+        done = False
+    if not done:  # WebP holds at most 16383 pixels a side, JPEG 65500
+        raise UsageError(f"A picture of {rgb.shape[1]} x {rgb.shape[0]} is too large for {suffix}.")
+    return bytes(data)
+
+
+def publish(folder: str | Path, write: Callable[[Path], None], *, overwrite: bool = False) -> None:
+    """Make a folder whole or not at all: fill a hidden sibling, then move it into place.
+
+    On any exception nothing is left; what a killed run left is removed by the next one. All files
+    get the same time, so that their order of writing is not told.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder to make; it must be new or empty.
+    write : callable
+        Is given the empty hidden folder and fills it.
+    overwrite : bool
+        Replace a folder that ksame wrote before; another's is never touched.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     publish(Path(here, "out"), lambda partial: Path(partial, "a.txt").touch())
+    ...     [path.name for path in Path(here).rglob("*")]
+    ['out', 'a.txt']
+    """
+    target = Path(folder).resolve()
+    _check_target(target, overwrite)
+    partial = _sibling(target, "partial")
+    try:
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        _clear(target, "partial")
+        partial.mkdir()
+        write(partial)
+        _seal(partial)
+        _swap(partial, target)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise KSameError(f"The disk is full: {str(target)!r} was not written.") from error
+        raise KSameError(f"{str(target)!r} could not be written: {error.strerror or error}.") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)  # it is gone if all went well
+
+
+def _check_target(target: Path, overwrite: bool) -> None:
+    if target.is_dir() and not any(target.iterdir()):
+        return
+    if target.exists() and not overwrite:
+        raise UsageError(f"{str(target)!r} is there already: choose another folder, or allow to overwrite.")
+    if target.exists() and not is_ours(target):  # it may hold the originals
+        raise UsageError(f"{str(target)!r} was not written by ksame and is not overwritten: remove it first.")
+
+
+def _sibling(target: Path, role: str) -> Path:
+    # a fresh name each run: two runs at once cannot write into the same folder
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.{role}")
+
+
+def _clear(target: Path, role: str) -> None:
+    """Remove the siblings of this role that earlier runs left."""
+    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.{role}")
+    for path in target.parent.iterdir():
+        if ours.fullmatch(path.name):
+            shutil.rmtree(path)
+
+
+def _seal(folder: Path) -> None:
+    """Give all files and folders one time and put them on the disk."""
+    for here, _, files in os.walk(folder, topdown=False):
+        for path in (*(Path(here, name) for name in files), Path(here)):
+            os.utime(path, (SAME_TIME, SAME_TIME))
+            _sync(path)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _swap(partial: Path, target: Path) -> None:
+    """Move the folder into place; an older one is removed only when the new one is there."""
+    old = _sibling(target, "replaced")
+    if target.exists():
+        target.rename(old)
+    try:
+        partial.rename(target)
+    except BaseException:
+        if old.exists():
+            old.rename(target)
+        raise
+    _sync(target.parent)
+    _clear(target, "replaced")
