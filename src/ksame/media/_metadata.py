@@ -47,7 +47,6 @@ _JPEG_BLOCKS = {
     (0xE2, b"ICC_PROFILE\0"): "ICC",
     (0xED, b"Photoshop 3.0\0"): "IPTC",
     (0xE0, b"JFXX\0"): "thumbnail",
-    (0xEE, b"Adobe"): "",  # tells how colours are stored: not shown right without
     (0xFE, b""): "comment",
 }
 
@@ -59,6 +58,8 @@ def _jpeg(data: bytes) -> Iterator[str]:
         block = data[at + 4 : at + 2 + length]
         if marker == 0xE0 and block.startswith(b"JFIF\0"):
             yield "thumbnail" if len(block) > 14 else ""
+        elif marker == 0xEE and block.startswith(b"Adobe") and len(block) == 12:
+            yield ""  # tells how colours are stored: not shown right without
         elif 0xE0 <= marker <= 0xEF or marker == 0xFE:
             yield next(
                 (

@@ -74,10 +74,10 @@ def _decode(path: Path, at_least: int | None) -> tuple[RGB, int]:
         with _quiet, Image.open(path, formats=_formats()) as image:
             if image.width * image.height > MOST_PIXELS:  # known from the header alone
                 raise ValueError(f"it has more than {MOST_PIXELS // 10**6} million pixels")
-            full = image.width
+            width, drafted = image.width, None
             if at_least is not None:
-                image.draft(None, (at_least, at_least))  # no-op for all but JPEG
-            scale = round(full / image.width)
+                drafted = image.draft(None, (at_least, at_least))  # None for all but JPEG
+            scale = round(width / drafted[1][2]) if drafted else 1
             image.load()  # before the orientation: PNG may tell it last, TIFF applies it on its own
             return np.array(_upright(image, _srgb(_opaque(image), image.info.get("icc_profile")))), scale
     except Exception as error:  # damaged files make decoders raise nearly anything
@@ -153,9 +153,8 @@ def _srgb(image: Image.Image, embedded: bytes | None) -> Image.Image:
             profile = ImageCms.ImageCmsProfile(io.BytesIO(embedded))
             if "sRGB" not in ImageCms.getProfileDescription(profile):
                 target = ImageCms.createProfile("sRGB")
-                done = ImageCms.profileToProfile(image, profile, target, outputMode="RGB")
-                return done or image
-    return image.convert("RGB")
+                return ImageCms.profileToProfile(image, profile, target, outputMode="RGB") or image
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 _TURN = {  # EXIF 2.3, tag 0x0112: how the stored picture is turned to stand upright
