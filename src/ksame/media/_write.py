@@ -32,11 +32,11 @@ def encode_png(rgb: NDArray[np.uint8]) -> bytes:
     return encode(rgb, ".png")
 
 
-_SETTINGS = {
-    ".jpeg": [cv2.IMWRITE_JPEG_QUALITY, 95],
-    ".jpg": [cv2.IMWRITE_JPEG_QUALITY, 95],
-    ".png": [cv2.IMWRITE_PNG_COMPRESSION, 4],
-    ".webp": [cv2.IMWRITE_WEBP_QUALITY, 95],
+_SETTINGS = {  # how, and the most pixels a side that the format or its library holds
+    ".jpeg": ([cv2.IMWRITE_JPEG_QUALITY, 95], 65_500),
+    ".jpg": ([cv2.IMWRITE_JPEG_QUALITY, 95], 65_500),
+    ".png": ([cv2.IMWRITE_PNG_COMPRESSION, 4], 1_000_000),
+    ".webp": ([cv2.IMWRITE_WEBP_QUALITY, 95], 16_383),
 }
 
 
@@ -54,12 +54,10 @@ def encode(rgb: NDArray[np.uint8], suffix: str) -> bytes:
         raise UsageError(f"Pictures are written as {', '.join(sorted(_SETTINGS))}. Got {suffix!r}.")
     if rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.dtype != np.uint8 or not rgb.size:
         raise UsageError(f"A picture must be (h, w, 3) uint8. Got {rgb.shape} {rgb.dtype}.")
+    how, most = _SETTINGS[suffix.lower()]
     bgr = np.ascontiguousarray(rgb[:, :, ::-1])
-    try:
-        done, data = cv2.imencode(suffix.lower(), bgr, _SETTINGS[suffix.lower()])
-    except cv2.error:
-        done = False
-    if not done:  # WebP holds at most 16383 pixels a side, JPEG 65500
+    done, data = cv2.imencode(suffix.lower(), bgr, how) if max(rgb.shape) <= most else (False, b"")
+    if not done:
         raise UsageError(f"A picture of {rgb.shape[1]} x {rgb.shape[0]} is too large for {suffix}.")
     return bytes(data)
 
