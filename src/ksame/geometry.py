@@ -88,7 +88,11 @@ def crop(rgb: NDArray[np.uint8], matrix: FloatArray, width: int, height: int) ->
     return seen
 
 
-def register(rgb: NDArray[np.uint8], points: FloatArray) -> tuple[NDArray[np.uint8], FloatArray]:
-    """Return the face on the canonical frame and its mesh there, by eye centres and nose tip [N 2]."""
-    matrix = similarity(five_points(points)[:3], FRAME.five[:3])
-    return crop(rgb, matrix, FRAME.width, FRAME.height), transform(matrix, points)
+def to_frame(points: FloatArray) -> FloatArray:
+    """Return the (2, 3) similarity that registers a mesh by eye centres and nose tip [N 2]."""
+    return similarity(five_points(points)[:3], FRAME.five[:3])
+
+
+def register(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.uint8]:
+    """Return the face with these mesh points on the canonical frame."""
+    return crop(rgb, to_frame(points), FRAME.width, FRAME.height)

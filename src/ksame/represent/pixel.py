@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FaceSet, FloatArray, UsageError
-from ksame.geometry import FRAME, OVAL, five_points, similarity, transform
+from ksame.geometry import FRAME, OVAL, to_frame, transform
 
 GROUND = 236  # the plain ground of a portrait, on the 0 .. 255 scale
 FEATHER = 7  # pixels over which the face fades into the ground
@@ -33,9 +33,7 @@ class PixelSpace:
         """Take the mean outline of the set: one for all, so that it tells nothing of any one face."""
         if not len(faces):
             raise UsageError("A face space needs at least one face.")
-        outlines = [
-            transform(similarity(five_points(p)[:3], FRAME.five[:3]), p[list(OVAL)]) for p in faces.points
-        ]
+        outlines = [transform(to_frame(p), p[list(OVAL)]) for p in faces.points]
         mask = np.zeros((FRAME.height, FRAME.width), np.uint8)
         outline = cv2.convexHull(np.mean(outlines, axis=0).round().astype(np.int32))
         cv2.fillConvexPoly(mask, outline, 1, lineType=cv2.LINE_8)

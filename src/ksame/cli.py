@@ -1,0 +1,277 @@
+"""The command line: parse, call, print. Messages go to stderr; stdout is for ``--json``."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ksame import __version__, demo, weights
+from ksame.core import KSameError, UsageError
+from ksame.gather import Watch
+from ksame.journal import Journal
+from ksame.partition import METHODS as PARTITIONS
+from ksame.pipeline import METHODS, deidentify
+from ksame.release import CERTIFICATE, Release, check_folders, verify
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+models = typer.Typer(help="The model files: list them, fetch them, or bring your own copy.")
+app.add_typer(models, name="models", invoke_without_command=True)
+console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+
+
+def main() -> None:
+    """Run the command line; an error is one sentence and its exit code."""
+    try:
+        app()
+    except (KSameError, OSError) as error:
+        sentence = str(error) if isinstance(error, KSameError) else f"{error.strerror}: {error.filename}."
+        code = getattr(error, "exit_code", 1)
+        console.print(f"[bold red]ksame:[/] {escape(sentence)}")
+        if "--json" in sys.argv:
+            _print_json({"error": sentence, "exit_code": code})
+        sys.exit(code)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Replace faces so that nobody can name the person better than a stated bound, and prove it."""
+    if version:
+        sys.stdout.write(f"ksame {__version__}\n")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    inputs: Annotated[list[Path], typer.Argument(help="Photos, or folders of photos.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The release folder to make.")],
+    k: Annotated[int, typer.Option("-k", help="People behind every published face.")] = 5,
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "ksame-pixel",
+    partition: Annotated[str, typer.Option(help=f"One of {', '.join(PARTITIONS)}.")] = "mdav",
+    publish: Annotated[Literal["portrait", "scene"], typer.Option(help="What is published.")] = "portrait",
+    subjects: Annotated[
+        str, typer.Option(help="Who is the same person: auto, folder, prefix (up to the first _), or a csv.")
+    ] = "auto",
+    select: Annotated[str | None, typer.Option(help="A csv column whose values are kept apart.")] = None,
+    private: Annotated[Path | None, typer.Option(help="Where the mapping goes [OUTPUT.private].")] = None,
+    names: Annotated[Literal["random", "keep"], typer.Option(help="Published file names.")] = "random",
+    seed: Annotated[int | None, typer.Option(help="Repeat a run; keep it as secret as the mapping.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Photos at a time [one per core].")] = None,
+    engine: Annotated[str, typer.Option(help="The joblib backend: threading, loky, dask.")] = "threading",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run was.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier release.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Do all but write.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a certified release from photos."""
+    if publish == "scene":
+        raise UsageError("Only portraits can be published so far: leave out --publish scene.")
+    out, secret = check_folders(output, private, overwrite=overwrite or dry_run or resume)
+    _check_apart(inputs, out)
+    if resume and (out / CERTIFICATE).is_file():
+        raise UsageError(f"There is nothing to resume: {out} is finished.")
+    journal = None
+    if not dry_run:
+        fresh = secrets.randbits(64) if seed is None else seed
+        journal = Journal.open(secret / "journal.jsonl", seed=fresh, resume=resume)
+    try:
+        with _progress(quiet) as watch:
+            release = deidentify(
+                inputs,
+                k,
+                method=method,
+                partition=partition,
+                subjects=subjects,
+                select=select,
+                names=names,
+                seed=seed,
+                jobs=jobs,
+                engine=engine,
+                journal=journal,
+                watch=watch,
+            )
+        if not dry_run:
+            release.save(out, private=secret, overwrite=overwrite or resume)
+            verify(out, private=secret)
+    except KSameError:
+        if journal:
+            journal.remove()  # a new try starts anew; only a run that was killed leaves its journal
+        raise
+    if journal:
+        journal.remove()
+    code = 5 if release.details["untouched_faces"] else 4 if release.private.failures else 0
+    if not quiet:
+        _tell(release, None if dry_run else out)
+    if as_json:
+        _print_json(_summary(release) | {"release": str(out), "private": str(secret), "exit_code": code})
+    raise typer.Exit(code)
+
+
+@app.command(name="verify")
+def verify_command(
+    release: Annotated[Path, typer.Argument(help="The release folder.")],
+    private: Annotated[Path | None, typer.Option(help="Its private folder: people are counted too.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Re-check the certificate on the files themselves."""
+    result = verify(release, private=private)
+    if not quiet:
+        for check in result.checks:
+            console.print(f"[green]✓[/] {escape(check)}")
+        console.print(f"[bold]Verified.[/] {escape(result.certificate['claim'])}")
+    if as_json:
+        keys = ("k", "bound", "method", "publish", "kind", "claim")
+        _print_json(
+            {key: result.certificate[key] for key in keys} | {"checks": list(result.checks), "exit_code": 0}
+        )
+
+
+@app.command(name="demo")
+def demo_command(
+    output: Annotated[Path, typer.Option("--output", "-o", help="A folder for the demonstration.")] = Path(
+        "demo"
+    ),
+) -> None:
+    """See it work: sample people, their new faces, a certificate that holds, and one that does not."""
+    with _progress(False) as watch:
+        demo.run(output, say=lambda text: console.print(text), watch=watch)
+
+
+@models.callback()
+def _models(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        list_models()
+
+
+@models.command(name="list")
+def list_models(as_json: Json = False) -> None:
+    """List the model files."""
+    rows = weights.status()
+    if as_json:
+        _print_json({"models": rows})
+        return
+    table = Table(*(name for name in rows[0] if name != "sha256"), box=None)
+    for row in rows:
+        table.add_row(*(escape(value) for name, value in row.items() if name != "sha256"))
+    Console(soft_wrap=False, highlight=False).print(table)
+
+
+@models.command()
+def fetch(names: Annotated[list[str], typer.Argument(help="Names from ksame models list.")]) -> None:
+    """Fetch model files into the cache, verified."""
+    for path in weights.fetch(names):
+        console.print(f"[green]✓[/] {escape(str(path))}")
+
+
+@models.command()
+def add(name: str, file: Path) -> None:
+    """Put a copy that you brought into the cache, if it is the right file."""
+    console.print(f"[green]✓[/] {escape(str(weights.add(name, file)))}")
+
+
+def _check_apart(inputs: list[Path], out: Path) -> None:
+    """Refuse to write among the inputs, or over them."""
+    for path in inputs:
+        real = path.resolve()
+        if real == out or real in out.parents:
+            raise UsageError(f"The release {out} would lie inside the input {path}: name a folder elsewhere.")
+        if out in real.parents:
+            raise UsageError(f"The input {path} lies inside the release {out}: name a folder elsewhere.")
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Watch]:
+    """Give a bar on a terminal and a plain line every tenth elsewhere."""
+    if quiet:
+        yield lambda stage, done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+
+        def watch(stage: str, done: int, total: int) -> None:
+            if not console.is_terminal:
+                if done == total or done * 10 // total > (done - 1) * 10 // total:
+                    console.print(f"{stage}: {done} of {total}")
+                return
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.update(tasks[stage], completed=done)
+
+        yield watch
+
+
+def _summary(release: Release) -> dict[str, Any]:
+    """Return the figures of a run."""
+    mapping = release.private.mapping
+    return {
+        "method": release.method,
+        "publish": release.publish,
+        "k": release.k,
+        "bound": release.guarantee.bound,
+        "kind": release.guarantee.kind,
+        "claim": str(release.guarantee),
+        "photos": len({row.input for row in mapping}) + len(release.private.failures),
+        "people": len({row.subject for row in mapping}),
+        "published": len(release.files),
+        "distinct": len(set(release.files.values())),
+        "untouched_faces": release.details["untouched_faces"],
+        "failures": [failure._asdict() for failure in release.private.failures],
+    }
+
+
+def _tell(release: Release, out: Path | None) -> None:
+    """Say in words what was done."""
+    figures = _summary(release)
+    if release.details["subjects"] == "auto":
+        _tell_people(release)
+    for failure in figures["failures"]:
+        console.print(f"[yellow]![/] {escape(failure['input'])}: {escape(failure['reason'])}")
+    console.print(
+        f"{figures['people']} people in {figures['photos']} photos: {figures['published']} faces published,"
+        f" {figures['distinct']} different ones."
+    )
+    console.print(f"[bold]{escape(figures['claim'])}[/]")
+    if figures["bound"] > 1 / figures["k"] + 1e-9:
+        console.print(
+            f"The bound is above 1/k = {1 / figures['k']:.3g}: some people have more photos than others."
+        )
+    console.print(f"[green]✓[/] written and verified: {out}" if out else "Dry run: nothing was written.")
+
+
+def _tell_people(release: Release, most: int = 20) -> None:
+    """Show who was taken for one person, those with the most photos first."""
+    photos: dict[str, list[str]] = {}
+    for row in release.private.mapping:
+        photos.setdefault(row.subject, []).append(row.input)
+    ranked = sorted(photos.items(), key=lambda item: -len(item[1]))
+    table = Table("person", "photos", "which", box=None)
+    for subject, inputs in ranked[:most]:
+        more = f" and {len(inputs) - 4} more" if len(inputs) > 4 else ""
+        table.add_row(subject, str(len(inputs)), escape(", ".join(inputs[:4]) + more))
+    console.print("Taken for one person each (if that is wrong, name them in a csv: --subjects FILE.csv):")
+    console.print(table)
+    if len(ranked) > most:
+        singles = Counter(len(inputs) for _, inputs in ranked[most:])
+        rest = ", ".join(f"{people} with {count}" for count, people in sorted(singles.items(), reverse=True))
+        console.print(f"and {len(ranked) - most} more people: {rest} photos each.")
+
+
+def _print_json(content: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(content, indent=2) + "\n")

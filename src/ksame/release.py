@@ -1,0 +1,332 @@
+"""What may leave the machine, and the certificate by which anyone can check it.
+
+A release folder holds the published files and ``certificate.json``; the mapping from people to
+files goes to a private folder beside it and nowhere else. ``verify`` believes nothing that the
+files themselves do not show: it recomputes every figure of the certificate that can be recomputed.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import platform
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ksame import media
+from ksame.core import Guarantee, GuaranteeViolated, UsageError, check_law
+
+FORMAT = "ksame certificate 1"
+CERTIFICATE = "certificate.json"
+REPORT = "report.html"  # written after the certificate, by audit: the one file it cannot cover
+SOFTWARE = ("ksame", "numpy", "scipy", "opencv-python-headless", "openvino", "pillow")
+
+
+class Row(NamedTuple):
+    """One line of mapping.csv: which person's face became which file."""
+
+    input: str
+    subject: str
+    group: int
+    output: str
+
+
+class Failure(NamedTuple):
+    """One line of failures.csv: an input for which nothing was published, and why."""
+
+    input: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Private:
+    """What must never be published: the mapping, the seed, the names of the inputs."""
+
+    mapping: tuple[Row, ...]
+    settings: Mapping[str, Any]
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Release:
+    """Published files with the claim that is true of them.
+
+    Parameters
+    ----------
+    files : mapping of str to bytes
+        Paths under the release folder and their contents.
+    guarantee : Guarantee
+        The claim.
+    k : int
+        The k that was asked for.
+    method, publish : str
+        How the faces were made, and whether portraits or scenes are published.
+    details : mapping
+        What else the certificate says: partition, weights. No names.
+    private : Private
+        Kept apart and not printed; ``save`` writes it to its own folder.
+    """
+
+    files: Mapping[str, bytes] = field(repr=False)
+    guarantee: Guarantee
+    k: int
+    method: str
+    publish: str
+    details: Mapping[str, Any] = field(repr=False)
+    private: Private = field(repr=False)
+
+    def certificate(self) -> dict[str, Any]:
+        """Return the certificate as it is written; it holds no name, no mapping and no seed."""
+        hashes = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(self.files.items())}
+        people: dict[int, set[str]] = {}
+        for row in self.private.mapping:
+            people.setdefault(row.group, set()).add(row.subject)
+        body = {
+            "format": FORMAT,
+            "method": self.method,
+            "publish": self.publish,
+            "k": self.k,
+            "kind": self.guarantee.kind,
+            "bound": self.guarantee.bound,
+            "scope": self.guarantee.scope,
+            "claim": str(self.guarantee),
+            "assumptions": list(self.guarantee.assumptions),
+            "proof": self.guarantee.proof,
+            "group_sizes": sorted(Counter(hashes.values()).values()),
+            "people_per_group": sorted(map(len, people.values())),
+            **self.details,
+            "software": {"python": platform.python_version()} | {name: version(name) for name in SOFTWARE},
+            "files": hashes,
+        }
+        return body | {"digest": _digest(body)}
+
+    def save(self, folder: str | Path, *, private: str | Path | None = None, overwrite: bool = False) -> Path:
+        """Write the release folder, and the private folder beside it; a crash leaves no half release.
+
+        Parameters
+        ----------
+        folder : path
+            The release; it must not exist, or be empty, or be a release if ``overwrite``.
+        private : path, optional
+            Where the mapping goes; by default ``FOLDER.private``.
+        overwrite : bool
+            Replace an earlier release and its mapping.
+        """
+        out, secret = check_folders(folder, private, overwrite=overwrite)
+        certificate = self.certificate()
+        _save_private(secret, self.private, certificate["digest"])
+
+        def write(into: Path) -> None:
+            for name, data in self.files.items():
+                path = into / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+            (into / CERTIFICATE).write_text(_pretty(certificate), encoding="ascii")
+
+        media.publish(out, write, overwrite=overwrite)
+        return out
+
+
+def check_folders(
+    folder: str | Path, private: str | Path | None = None, *, overwrite: bool = False
+) -> tuple[Path, Path]:
+    """Return the absolute release and private folders, or say why they cannot be used.
+
+    It is called before the long work as well as before writing: nobody wants to hear of a
+    mistyped folder after an hour.
+    """
+    out = Path(folder).resolve()
+    secret = Path(private).resolve() if private is not None else out.with_name(out.name + ".private")
+    if secret == out or out in secret.parents or secret in out.parents:
+        raise UsageError(f"The private folder {secret} must be apart from the release {out}.")
+    for path in (out, secret):
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"{path} is a file: name a folder that can be created.")
+    if out.is_dir() and any(out.iterdir()):
+        if not overwrite:
+            raise UsageError(f"{out} already has files in it: name another folder, or give --overwrite.")
+        if not (out / CERTIFICATE).is_file():
+            raise UsageError(f"{out} is not a ksame release, so it is not overwritten: name another folder.")
+    if (secret / "mapping.csv").exists() and not overwrite:
+        raise UsageError(
+            f"{secret} holds the mapping of an earlier release: name another --private, or give --overwrite."
+        )
+    return out, secret
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was checked on a release and found true."""
+
+    certificate: Mapping[str, Any] = field(repr=False)
+    checks: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """List the checks."""
+        return "\n".join(self.checks)
+
+
+def verify(folder: str | Path, *, private: str | Path | None = None) -> Verification:
+    """Re-check the certificate on the files themselves; raise GuaranteeViolated if anything is off.
+
+    Parameters
+    ----------
+    folder : path
+        The release.
+    private : path, optional
+        With the private folder the people behind each face are counted too.
+    """
+    out = Path(folder)
+    if not out.is_dir():
+        raise UsageError(f"{out} is not a folder: give the release folder that ksame run wrote.")
+    certificate = _read_certificate(out / CERTIFICATE)
+    try:
+        return Verification(certificate, tuple(_checks(out, certificate, private)))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise GuaranteeViolated(f"The certificate of {out} lacks what it must say: {error}.") from None
+
+
+def _checks(out: Path, certificate: Mapping[str, Any], private: str | Path | None) -> Iterator[str]:
+    """Yield each check in words once it has passed."""
+    yield "the certificate is as it was issued"
+    _check_files(out, certificate["files"])
+    yield f"all {len(certificate['files'])} published files are there, unchanged, and no others"
+    claim, counts = _claim(certificate), Counter(certificate["files"].values())
+    if sorted(counts.values()) != certificate["group_sizes"]:
+        raise GuaranteeViolated("The group sizes in the certificate are not those of the files.")
+    if claim.k_anonymous and claim.scope == "file":
+        least = min(counts.values(), default=0)
+        if least < claim.k:
+            raise GuaranteeViolated(f"A published face occurs {least} times, fewer than k = {claim.k}.")
+        yield f"every published face occurs at least {claim.k} times: {len(counts)} different faces"
+    if private is not None:
+        yield from _check_private(Path(private), certificate, claim)
+
+
+def _claim(certificate: Mapping[str, Any]) -> Guarantee:
+    """Return the Guarantee a certificate states, after checking that its words and figures agree."""
+    kind, bound = certificate["kind"], certificate["bound"]
+    k = certificate["k"] if kind.startswith("k-anonymity") else 1
+    try:
+        claim = Guarantee(kind, k, bound, certificate["scope"], tuple(certificate["assumptions"]))
+    except UsageError as error:
+        raise GuaranteeViolated(f"The certificate contradicts itself: {error}") from None
+    if str(claim) != certificate["claim"]:
+        raise GuaranteeViolated("The claim in words is not the one that the certificate's figures make.")
+    return claim
+
+
+def _read_certificate(path: Path) -> dict[str, Any]:
+    """Return the certificate, checked against its own digest."""
+    if not path.is_file() or path.is_symlink():
+        raise GuaranteeViolated(f"{path.parent} has no {CERTIFICATE}: nothing vouches for it.")
+    try:
+        text = path.read_text(encoding="ascii")
+        certificate = json.loads(text)
+        digest = certificate.pop("digest")
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise GuaranteeViolated(f"{path} is not a ksame certificate, or was changed.") from None
+    # the exact text is compared too: JSON reads 5 and 5.0, or a key given twice, as the same
+    if certificate.get("format") != FORMAT or _digest(certificate) != digest:
+        raise GuaranteeViolated(f"{path} was changed after it was issued.")
+    if text != _pretty(certificate | {"digest": digest}):
+        raise GuaranteeViolated(f"{path} was changed after it was issued.")
+    return dict(certificate) | {"digest": digest}
+
+
+def _check_files(out: Path, hashes: Mapping[str, str]) -> None:
+    """Raise unless the folder holds exactly the certified files, byte for byte."""
+    found = {str(path.relative_to(out).as_posix()): path for path in _walk(out)}
+    for name in (CERTIFICATE, REPORT):
+        found.pop(name, None)
+    missing, extra = sorted(hashes.keys() - found.keys()), sorted(found.keys() - hashes.keys())
+    if missing:
+        raise GuaranteeViolated(f"{len(missing)} published files are missing, the first is {missing[0]!r}.")
+    if extra:
+        raise GuaranteeViolated(
+            f"{len(extra)} files are not in the certificate, the first is {extra[0]!r}: remove them."
+        )
+    for name, path in found.items():
+        if path.is_symlink() or not path.is_file():
+            raise GuaranteeViolated(f"{name!r} is not a plain file.")
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != hashes[name]:
+            raise GuaranteeViolated(f"{name!r} was changed: its sha256 is not the certified one.")
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield everything below a folder that is not itself a real folder."""
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(Path(entry.path))
+        else:
+            yield Path(entry.path)
+
+
+def _check_private(secret: Path, certificate: Mapping[str, Any], claim: Guarantee) -> Iterator[str]:
+    """Check the law with the mapping in hand: people behind each face, not files."""
+    try:
+        with (secret / "mapping.csv").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+            rows = [Row(r["input"], r["subject"], int(r["group"]), r["output"]) for r in csv.DictReader(file)]
+        settings = json.loads((secret / "settings.json").read_text(encoding="ascii"))
+    except FileNotFoundError as error:
+        raise UsageError(f"{error.filename} is missing: give the private folder of this release.") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise GuaranteeViolated(f"The mapping in {secret} was changed: {error}.") from None
+    if settings.get("certificate") != certificate["digest"]:
+        raise GuaranteeViolated(f"The certificate is not the one that was issued with {secret}.")
+    if sorted(row.output for row in rows) != sorted(certificate["files"]):
+        raise GuaranteeViolated("The mapping and the published files do not name the same outputs.")
+    yield "the mapping belongs to this release"
+    if claim.k_anonymous:
+        published = [
+            certificate["files"][row.output] if claim.scope == "file" else str(row.group) for row in rows
+        ]
+        bound = check_law(published, [row.subject for row in rows], claim.k)
+        if bound > claim.bound + 1e-12:
+            raise GuaranteeViolated(
+                f"A person has a share of {bound:.3g} in a group, over {claim.bound:.3g}."
+            )
+        yield f"behind every face are at least {claim.k} different people, and no person is behind two"
+
+
+def _save_private(folder: Path, private: Private, digest: str) -> None:
+    """Write the private folder, readable by its owner only."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    settings = dict(private.settings) | {"certificate": digest}
+    _replace(folder / "settings.json", json.dumps(settings, indent=2, ensure_ascii=True) + "\n")
+    for name, kind, rows in (
+        ("failures.csv", Failure, private.failures),
+        ("mapping.csv", Row, private.mapping),  # last: its presence says that the folder is complete
+    ):
+        table = io.StringIO(newline="")
+        csv.writer(table, lineterminator="\n").writerows([kind._fields, *rows])
+        _replace(folder / name, table.getvalue())
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all; names that are not UTF-8 keep their bytes."""
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(text.encode("utf-8", "surrogateescape"))
+    part.chmod(0o600)
+    part.replace(path)
+
+
+def _pretty(certificate: Mapping[str, Any]) -> str:
+    """Return the text of a certificate file."""
+    return json.dumps(certificate, indent=2, ensure_ascii=True) + "\n"
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    """Return the sha256 of a certificate's content, whatever its layout."""
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
