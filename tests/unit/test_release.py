@@ -71,9 +71,7 @@ def test_private_folder_is_for_its_owner_only_and_keeps_odd_names(saved):
     assert stat.S_IMODE(secret.stat().st_mode) == 0o700
     assert (secret / "mapping.csv").read_text().splitlines()[0] == "input,subject,group,output"
     line = (secret / "failures.csv").read_bytes().splitlines()[1]
-    assert line == b"h" + b"\xe9" + 'lène, ""x"".jpg'.encode().join([b"", b""]) + b'",no face was found' or (
-        line.startswith(b'"h\xe9l\xc3\xa8ne, ""x"".jpg"')
-    )
+    assert line == b'"h\xe9l\xc3\xa8ne, ""x"".jpg",no face was found'
 
 
 def flip(path):
@@ -153,9 +151,8 @@ def test_verify_fails_on_an_edited_certificate_whose_digest_was_made_anew(saved,
     edit(saved / "certificate.json", EDITS[what], resign=True)
     with pytest.raises(GuaranteeViolated):
         verify(saved, private=f"{saved}.private")
-    if what not in ("method",):
-        with pytest.raises(GuaranteeViolated):
-            verify(saved)
+    with pytest.raises(GuaranteeViolated):
+        verify(saved)
 
 
 def test_report_may_be_added(saved):
