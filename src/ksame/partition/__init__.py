@@ -5,8 +5,32 @@ One function per method, all with the signature ``(codes, k, *, subjects=None, r
 
 from __future__ import annotations
 
+from typing import Protocol
+
+from numpy.typing import ArrayLike
+
+from ksame.core import Partition, RandomState
+from ksame.partition.kmember import kmember
 from ksame.partition.ksame import ksame
+from ksame.partition.maxdist import maxdist
+from ksame.partition.mdav import mdav
+from ksame.partition.random import random
 
-METHODS = {"ksame": ksame}
 
-__all__ = ["METHODS", "ksame"]
+class Method(Protocol):
+    """What all partitions have in common."""
+
+    def __call__(
+        self, codes: ArrayLike, k: int, *, subjects: ArrayLike | None = None, rng: RandomState = None
+    ) -> Partition: ...
+
+
+METHODS: dict[str, Method] = {
+    "mdav": mdav,
+    "ksame": ksame,
+    "kmember": kmember,
+    "maxdist": maxdist,
+    "random": random,
+}
+
+__all__ = ["METHODS", "kmember", "ksame", "maxdist", "mdav", "random"]

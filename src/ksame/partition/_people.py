@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ksame.core import FloatArray, IntArray, Partition, UsageError, as_k
 
+_HUGE = 1e150
+
 
 @dataclass(frozen=True, eq=False)
 class People:
@@ -27,13 +29,18 @@ class People:
     @classmethod
     def of(cls, codes: ArrayLike, k: int, subjects: ArrayLike | None) -> Self:
         """Check the arguments that all partitions share and average each subject's codes."""
-        x = np.asarray(codes)
-        if x.dtype not in (np.float32, np.float64):
-            x = x.astype(np.float64)
+        try:
+            x = np.asarray(codes, order="C")  # one layout, so that sums are rounded alike
+            if x.dtype not in (np.float32, np.float64):
+                x = x.astype(np.float64, casting="unsafe" if x.dtype == object else "same_kind")
+        except (TypeError, ValueError):
+            raise UsageError("codes must be an (n, d) array of real numbers.") from None
         if x.ndim != 2 or not x.shape[1]:
             raise UsageError(f"codes must be an (n, d) array with d of at least 1. Got shape {x.shape}.")
-        if not np.isfinite(x).all():
-            raise UsageError("codes must be finite: a NaN or an infinity was given.")
+        if not (float(x.min(initial=0)) > -_HUGE and float(x.max(initial=0)) < _HUGE):  # a NaN fails too
+            raise UsageError(
+                f"codes must be finite and smaller than {_HUGE:.0e}, so that distances are finite too."
+            )
         if subjects is None:
             return cls(x, as_k(k, len(x)), np.arange(len(x)), np.arange(len(x)))
         given = np.asarray(subjects)
