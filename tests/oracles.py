@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-
 # media: EXIF orientation, by the words of EXIF 2.3 section 4.6.4 A, pixel by pixel
 
 FIRST_ROW_AND_COLUMN = {  # mark: where the stored row 0 and column 0 are seen
