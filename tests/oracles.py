@@ -121,3 +121,14 @@ def kmember_groups(codes, k, first):
     for row in left:
         min(groups, key=lambda group, row=row: rise(group, row)).append(row)
     return {frozenset(group) for group in groups}
+
+
+# --- represent ---------------------------------------------------------------------------------------
+
+
+def principal(x):
+    """Mean, all axes and variances by the covariance matrix, as the textbook has it."""
+    psi = x.mean(axis=0)
+    covariance = sum(np.outer(row - psi, row - psi) for row in x) / (len(x) - 1)
+    values, vectors = np.linalg.eigh(covariance)
+    return psi, vectors[:, ::-1].T, values[::-1]

@@ -1,0 +1,93 @@
+"""Similarities, crops and the canonical frame."""
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ksame import UsageError
+from ksame.geometry import FRAME, OVAL, crop, five_points, register, similarity, to_frame, transform
+from samples import mesh
+
+angles = st.floats(-np.pi, np.pi)
+scales = st.floats(0.05, 20)
+shifts = st.floats(-1e3, 1e3)
+
+
+@given(angles, scales, shifts, shifts)
+def test_similarity_is_recovered_exactly(angle, scale, dx, dy):
+    a, b = scale * np.cos(angle), scale * np.sin(angle)
+    truth = np.array([[a, -b, dx], [b, a, dy]])
+    points = np.random.default_rng(0).normal(size=(7, 2)) * 50
+    np.testing.assert_allclose(
+        similarity(points, transform(truth, points)), truth, atol=1e-8 * (1 + abs(dx) + abs(dy))
+    )
+
+
+def test_similarity_is_the_least_squares_one():
+    rng = np.random.default_rng(1)
+    source, target = rng.normal(size=(2, 6, 2))
+    best = np.linalg.norm(transform(similarity(source, target), source) - target)
+    matrix = similarity(source, target)
+    for _ in range(50):
+        a, b, dx, dy = rng.normal(size=4) * 0.05
+        other = matrix + np.array([[a, -b, dx], [b, a, dy]])
+        assert np.linalg.norm(transform(other, source) - target) >= best
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [([[1, 1], [1, 1]], [[0, 0], [1, 1]]), ([[0, 0], [1, 1]], [[0, 0]])]
+)
+def test_similarity_refuses_points_that_fix_nothing(source, target):
+    with pytest.raises(UsageError, match="similarity needs"):
+        similarity(source, target)
+
+
+def test_five_points_of_a_mesh():
+    np.testing.assert_allclose(five_points(mesh(FRAME.five)[None]), FRAME.five[None])
+    with pytest.raises(UsageError, match="468"):
+        five_points(np.zeros((5, 2)))
+
+
+@pytest.mark.parametrize("turn", [0, 30, 90, 180, 271])
+@pytest.mark.parametrize("scale", [0.2, 1, 5])
+def test_register_brings_a_turned_and_scaled_face_to_the_frame(turn, scale):
+    """Three coloured discs at eyes and nose land where the frame says."""
+    a, b = scale * np.cos(np.radians(turn)), scale * np.sin(np.radians(turn))
+    matrix = np.array([[a, -b, 0], [b, a, 0]])
+    five = transform(matrix, FRAME.five)
+    shift = 60 * scale - five.min(axis=0)
+    five = five + shift
+    width, height = (five.max(axis=0) + 60 * scale).astype(int)
+    photo = np.zeros((height, width, 3), np.uint8)
+    colours = np.array([[255, 0, 0], [0, 255, 0], [0, 0, 255]])
+    for centre, colour in zip(five, colours, strict=False):
+        cv2.circle(
+            photo, tuple(int(v) for v in centre.round()), max(2, round(12 * scale)), colour.tolist(), -1
+        )
+    face = register(photo, mesh(five))
+    assert face.shape == (FRAME.height, FRAME.width, 3)
+    for centre, colour in zip(FRAME.five[:3].round().astype(int), colours, strict=True):
+        assert np.abs(face[centre[1], centre[0]].astype(int) - colour).max() < 60
+    np.testing.assert_allclose(transform(to_frame(mesh(five)), five)[:3], FRAME.five[:3], atol=1e-6)
+
+
+def test_crop_averages_when_it_shrinks():
+    """A checkerboard far below the sampling grid becomes grey, not one of its colours."""
+    board = (np.indices((640, 640)).sum(axis=0) % 2 * 255).astype(np.uint8)
+    small = crop(np.repeat(board[..., None], 3, axis=2), np.array([[0.1, 0, 0], [0, 0.1, 0]]), 64, 64)
+    assert np.abs(small[4:-4, 4:-4].astype(int) - 127).max() <= 2
+
+
+def test_crop_that_shrinks_keeps_positions():
+    ramp = np.repeat(np.repeat(np.linspace(0, 250, 500)[None, :, None], 500, axis=0), 3, axis=2)
+    photo = ramp.round().astype(np.uint8)
+    scale = 0.23
+    seen = crop(photo, np.array([[scale, 0, 0], [0, scale, 0]]), 115, 115)
+    expected = ramp[0, np.clip((np.arange(115) / scale).round().astype(int), 0, 499), 0]
+    assert np.abs(seen[50, 2:-2, 0].astype(float) - expected[2:-2]).max() < 2
+
+
+def test_the_outline_is_a_closed_ring_of_distinct_points():
+    assert len(set(OVAL)) == len(OVAL) == 36
