@@ -9,6 +9,7 @@ from hypothesis.extra.numpy import arrays
 import oracles
 from ksame.core import check_law
 from ksame.partition import METHODS, kmember, ksame, maxdist, mdav, random
+from ksame.partition._left import Left
 
 # no number is so much smaller than another that a column's sum needs more than 106 bits
 reals = st.floats(-100, 100).map(lambda x: x if abs(x) > 1e-6 else 0.0)
@@ -114,3 +115,15 @@ def test_mdav_keeps_faces_closer_than_ksame_and_both_closer_than_random():
             losses.append(oracles.within_squares(x, METHODS[name](x, 5, rng=seed).groups))
     assert np.mean(loss["mdav"]) <= np.mean(loss["ksame"])
     assert max(loss["mdav"] + loss["ksame"]) <= min(loss["random"])
+
+
+@given(codes_and_k(), st.data())
+def test_brackets_hold_every_distance(case, data):
+    x, _ = case
+    left = Left(np.ascontiguousarray(x))
+    point = left.code(data.draw(st.integers(0, len(x) - 1))) if data.draw(st.booleans()) else left.mean()
+    low, high = left._brackets(point)
+    p = (point - left._centre) / left._size
+    scaled = (((x - point) / left._size) ** 2).sum(axis=1) - p @ p
+    assert (low <= scaled).all()
+    assert (scaled <= high).all()

@@ -19,8 +19,8 @@ _BLOCK = 1024  # rows converted to double precision at a time: the extra memory 
 class Left:
     """The codes that are not grouped yet.
 
-    Distances are ``((x - point) ** 2).sum()`` in double precision; ties go to the row that stands first
-    in ``order``. Rows that are taken are overwritten by the last ones: what is left stays one block,
+    Distances are ``((x - point) ** 2).sum()`` in double precision, where a point is a code or a mean of
+    codes; ties go to the row that stands first in ``order``. Rows that are taken are overwritten by the last ones: what is left stays one block,
     and a question costs one pass over it.
 
     Parameters
