@@ -1,7 +1,23 @@
-"""Replacements: codes (n, d) and groups in, new codes and the claim that is true of them out."""
+"""Replacements: codes (n, d) and groups in, new codes and the claim that is true of them out.
+
+``centroid`` and ``mix`` publish one face per group of a Partition; ``furthest`` and ``kdiff`` form
+their own pairs of clusters. Proofs, assumptions and tests stand in docs/guarantees/.
+"""
 
 from __future__ import annotations
 
-from ksame.replace.mean import centroid
+from ksame.replace.centroid import centroid
+from ksame.replace.furthest import FurthestPairs, furthest, furthest_pairs
+from ksame.replace.kdiff import kdiff
+from ksame.replace.mix import RiskWeights, mix, risk_weights
 
-__all__ = ["centroid"]
+__all__ = [
+    "FurthestPairs",
+    "RiskWeights",
+    "centroid",
+    "furthest",
+    "furthest_pairs",
+    "kdiff",
+    "mix",
+    "risk_weights",
+]

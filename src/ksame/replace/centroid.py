@@ -1,11 +1,11 @@
-"""One face for a whole group: its mean, plain [N fig. 10] or weighted [A eq. 1]."""
+"""One face for a whole group: its mean [N fig. 10]."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ksame.core import FloatArray, Guarantee, IntArray, Partition
+from ksame.core import FloatArray, Guarantee, Partition
 from ksame.replace._codes import as_codes, person_index, refuse_real_faces, row_means
 
 _REAL = "some surrogates may be a real person's code, which was allowed on request"
@@ -49,17 +49,11 @@ def centroid(
     """
     x = as_codes(codes, len(partition.labels))
     who = person_index(partition.subjects, len(x))
-    mu = row_means(row_means(x, who), _group_of(who, partition)).astype(x.dtype)  # (m, d)
+    group = partition.labels[np.unique(who, return_index=True)[1]]  # (people,)
+    mu = row_means(row_means(x, who), group).astype(x.dtype)  # (m, d)
     if not allow_real:
         refuse_real_faces(mu, x)
     assumptions = (_REAL,) if allow_real else ()
     return mu[partition.labels], Guarantee(
         "k-anonymity", partition.k, partition.bound, assumptions=assumptions
     )
-
-
-def _group_of(who: IntArray, partition: Partition) -> IntArray:
-    """Return the group of each person; the partition has made sure that there is only one."""
-    group = np.empty(int(who.max()) + 1, np.intp)
-    group[who] = partition.labels
-    return group

@@ -1,0 +1,141 @@
+"""k-Same-furthest [S alg. 3]: each cluster gets the mean of the cluster far away from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ksame.core import FloatArray, Guarantee, IntArray, Partition, RandomState
+from ksame.replace._codes import as_codes, person_index, refuse_real_faces, row_means
+from ksame.replace._pairs import Gamma, as_pair_k, led_home
+
+_TRIES = 10
+_NOT_ASTRAY = "wrong-map was tried for and does not hold: some faces are nearest to their own new face"
+
+
+@dataclass(frozen=True, eq=False)
+class FurthestPairs:
+    """Who is in which cluster, and which cluster's mean stands for whom; this must stay private.
+
+    Parameters
+    ----------
+    partition : Partition
+        The clusters as groups of faces.
+    means : (m, d) array
+        The mean mu of each cluster's first k people.
+    gets : (m,) int
+        The cluster whose mean is published for each cluster.
+    wrong_map : bool
+        Whether the nearest original to every new face was found to be somebody else's.
+    """
+
+    partition: Partition
+    means: FloatArray
+    gets: IntArray
+    wrong_map: bool
+
+
+def furthest(
+    codes: ArrayLike, k: int, *, subjects: ArrayLike | None = None, rng: RandomState = None
+) -> tuple[FloatArray, Guarantee]:
+    """Replace every face by the mean of a cluster of k people far away from it [S alg. 3].
+
+    Parameters
+    ----------
+    codes : (n, d) array
+        One code gamma per face.
+    k : int
+        Least number of distinct subjects in a cluster; 2k are needed.
+    subjects : (n,) array, optional
+        Who each face is; by default every row is another person.
+    rng : int, Generator or None
+        The faces that start a pair; None is operating-system randomness.
+
+    Returns
+    -------
+    new : (n, d) array
+        The new codes, constant to the last bit on each cluster.
+    guarantee : Guarantee
+        k-anonymity [S thm. 1], and wrong-map [S thm. 3] if it was found true of these codes.
+
+    Raises
+    ------
+    CannotGuarantee
+        If there are fewer than 2k people, or a surrogate would be a real face up to rounding.
+
+    Examples
+    --------
+    >>> new, guarantee = furthest([[0.0], [1.0], [10.0], [12.0]], k=2, rng=0)
+    >>> new.ravel().tolist(), guarantee.kind
+    ([11.0, 11.0, 0.5, 0.5], 'k-anonymity and wrong-map')
+    """
+    x = as_codes(codes)
+    pairs = furthest_pairs(x, k, subjects=subjects, rng=rng)
+    refuse_real_faces(pairs.means, x)
+    groups = pairs.partition
+    both = Guarantee("k-anonymity and wrong-map", groups.k, groups.bound)
+    true = both if pairs.wrong_map else both.lower(kind="k-anonymity", because=_NOT_ASTRAY)
+    return pairs.means[pairs.gets[groups.labels]], true
+
+
+def furthest_pairs(
+    codes: ArrayLike, k: int, *, subjects: ArrayLike | None = None, rng: RandomState = None
+) -> FurthestPairs:
+    """Form the pairs of clusters that ``furthest`` swaps; the parameters are the same.
+
+    Deviation: the paper freezes both means when the clusters begin to overlap. In many dimensions that is
+    at the first addition, and the frozen "mean" is one real face. Here growth goes on, so that every
+    surrogate averages k people; theorem 3 then covers the clusters that stay apart, and all are checked.
+
+    Examples
+    --------
+    >>> pairs = furthest_pairs([[0.0], [1.0], [10.0], [12.0]], k=2, rng=0)
+    >>> pairs.partition.labels.tolist(), pairs.gets.tolist(), pairs.means.tolist()
+    ([0, 0, 1, 1], [1, 0], [[0.5], [11.0]])
+    """
+    x = as_codes(codes)
+    who = person_index(subjects, len(x))
+    people = row_means(x, who).astype(x.dtype)  # (m, d), person-specific [N 3]
+    k = as_pair_k(k, len(people))
+    source = np.random.default_rng(rng)
+    # with two pairs or more an exchange of partners is the cure, with one only another start is
+    for _ in range(_TRIES if len(people) < 4 * k else 1):
+        labels, means = _clusters(people, k, source)
+        gets = _exchange(np.arange(len(means)) ^ 1, means, x, labels[who])
+        wrong_map = not led_home(means[gets], np.arange(len(means)), x, labels[who]).any()
+        if wrong_map:
+            break
+    partition = Partition(labels[who], k, np.arange(len(x)) if subjects is None else subjects)
+    order = labels[who][np.unique(partition.labels, return_index=True)[1]]  # the partition's numbering
+    return FurthestPairs(partition, means[order], np.argsort(order)[gets[order]], wrong_map)
+
+
+def _clusters(x: FloatArray, k: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+    """Return each person's cluster and the means; clusters 2i and 2i + 1 are a pair [S alg. 3]."""
+    gamma = Gamma(x)
+    labels = np.full(len(x), -1, dtype=np.intp)
+    for i in range(len(x) // (2 * k)):
+        pair = gamma.pair(k, rng)
+        labels[pair.c], labels[pair.f] = 2 * i, 2 * i + 1
+    chosen = labels >= 0
+    means = row_means(x[chosen], labels[chosen]).astype(x.dtype)
+    left = np.flatnonzero(~chosen)
+    # lines 29-35: the rest join the nearer of the last two clusters, whose means stay as they are
+    to_c, to_f = (np.linalg.norm(x[left] - mu, axis=1) for mu in means[-2:])
+    labels[left] = np.where(to_f > to_c, len(means) - 2, len(means) - 1)
+    return labels, means
+
+
+def _exchange(gets: IntArray, means: FloatArray, x: FloatArray, labels: IntArray) -> IntArray:
+    """Exchange surrogates with another pair where a cluster's own people are nearest to what it gets."""
+    gets = gets.copy()
+    for g in np.flatnonzero(led_home(means[gets], np.arange(len(means)), x, labels)):
+        # the far clusters first: what g gets should stay unlike g
+        for other in np.argsort(-np.linalg.norm(means[gets] - means[g], axis=1))[:_TRIES]:
+            swap = np.array([g, other])
+            if not led_home(means[gets[swap[::-1]]], swap, x, labels).any():
+                gets[swap] = gets[swap[::-1]]
+                break
+    return gets
