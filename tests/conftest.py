@@ -8,9 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from PIL import Image
 
 Save = Callable[..., Path]
+
+settings.register_profile(
+    "ksame", deadline=None
+)  # a busy machine is not a failure; timings live in benchmarks/
+settings.load_profile("ksame")
 
 
 @pytest.fixture(scope="session")
