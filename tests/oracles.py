@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -132,3 +133,163 @@ def principal(x):
     covariance = sum(np.outer(row - psi, row - psi) for row in x) / (len(x) - 1)
     values, vectors = np.linalg.eigh(covariance)
     return psi, vectors[:, ::-1].T, values[::-1]
+
+
+# --- geometry ----------------------------------------------------------------------------------------
+
+
+def piecewise_affine(source, target, triangles, width, height):
+    """Where each pixel comes from, by barycentric coordinates, pixel by pixel; NaN outside."""
+    found = np.full((height, width, 2), np.nan)
+    for y in range(height):
+        for x in range(width):
+            for corners in triangles:
+                a, b, c = target[corners]
+                weights = np.linalg.solve(np.array([[*a, 1], [*b, 1], [*c, 1]]).T, [x, y, 1])
+                if (weights >= -1e-9).all():
+                    found[y, x] = weights @ source[corners]
+    return found
+
+
+def moving_least_squares(source, target, v, alpha):
+    """One point of [S 6.4-6.5], with the sums written out."""
+    w = [1 / max(((p - v) ** 2).sum(), 1e-8) ** alpha for p in target]
+    p_star = sum(wi * p for wi, p in zip(w, target, strict=True)) / sum(w)
+    q_star = sum(wi * q for wi, q in zip(w, source, strict=True)) / sum(w)
+    left = sum(wi * np.outer(p - p_star, p - p_star) for wi, p in zip(w, target, strict=True))
+    right = sum(
+        wi * np.outer(p - p_star, q - q_star) for wi, p, q in zip(w, target, source, strict=True)
+    )
+    return (v - p_star) @ np.linalg.inv(left) @ right + q_star
+
+
+# partition: hierarchical, equal-size k-means and the judges
+
+
+def hierarchical_groups(codes, k, linkage):
+    """Return the groups of [A alg. 1], with the tree cut and pruned anew for each of them."""
+    from scipy.cluster.hierarchy import linkage as scipy_linkage
+    from scipy.spatial.distance import pdist
+
+    x = np.array(codes, dtype=np.float64)
+    n, m = len(x), len(x) // k
+    nodes = [(row, None, None) for row in range(n)]  # (number, left, right)
+    for left, right, *_ in scipy_linkage(pdist(x), linkage):
+        nodes.append((len(nodes), nodes[int(left)], nodes[int(right)]))
+    tree, groups = nodes[-1], []
+    for j in range(m):
+        size = n // m + (j < n % m)
+        clusters = [tree]
+        while len(clusters) < m - j:  # undo the highest merge
+            clusters.remove(highest := max(clusters))
+            clusters += highest[1:]
+        largest = max(clusters, key=lambda node: (len(_leaves(node)), -node[0]))
+        merge = min(node for node in _nodes(largest) if len(_leaves(node)) >= size)
+        sides = [sorted(_leaves(side)) for side in merge[1:]]
+        sides.sort(key=lambda rows: (-len(rows), ((x[rows] - x[rows].mean(axis=0)) ** 2).sum(), rows[0]))
+        whole, other = sides
+        centre = x[whole].mean(axis=0)
+        other.sort(key=lambda row: (((x[[row]] - centre) ** 2).sum(axis=1)[0], row))
+        groups.append(whole + other[: size - len(whole)])
+        tree = _pruned(tree, set(groups[-1]))
+    return {frozenset(group) for group in groups}
+
+
+def _nodes(node):
+    _, left, right = node
+    return [node] if left is None else [node, *_nodes(left), *_nodes(right)]
+
+
+def _leaves(node):
+    return [number for number, left, _ in _nodes(node) if left is None]
+
+
+def _pruned(node, gone):
+    number, left, right = node
+    if left is None:
+        return None if number in gone else node
+    left, right = _pruned(left, gone), _pruned(right, gone)
+    return (number, left, right) if left and right else left or right
+
+
+def label_squares(codes, labels):
+    """Return the total of squared distances to the means of the rows of equal label."""
+    labels = np.asarray(labels)
+    return within_squares(codes, [np.flatnonzero(labels == label).tolist() for label in set(labels.tolist())])
+
+
+def trades(labels, a):
+    """Yield the labels after each trade of group a: two people swap, or one moves to a smaller group."""
+    labels = np.asarray(labels)
+    size = np.bincount(labels)
+    for i in range(len(labels)):
+        for j in range(len(labels)):
+            if labels[i] == a != labels[j]:
+                swapped = labels.copy()
+                swapped[[i, j]] = labels[[j, i]]
+                yield swapped
+    for i in range(len(labels)):
+        for b in range(len(size)):
+            if a in (labels[i], b) and size[b] < size[labels[i]]:
+                moved = labels.copy()
+                moved[i] = b
+                yield moved
+
+
+def traded(codes, labels):
+    """Return labels after the best trade of each group in turn, made again and again until none helps."""
+    least = 1e-12 * (np.asarray(codes) ** 2).sum(axis=1).max()
+    while True:
+        before = labels
+        for a in range(max(labels) + 1):
+            while True:
+                best = min(trades(labels, a), key=lambda other: label_squares(codes, other))
+                if label_squares(codes, best) >= label_squares(codes, labels) - least:
+                    break
+                labels = best
+        if before is labels:
+            return labels
+
+
+def least_squares(codes, sizes):
+    """Return the least total within-group squares of any partition into groups of these sizes."""
+
+    def search(rows, sizes):
+        if not rows:
+            return 0.0
+        best = np.inf
+        for size in set(sizes):
+            rest = list(sizes)
+            rest.remove(size)
+            for others in itertools.combinations(rows[1:], size - 1):
+                group = [rows[0], *others]
+                left = [row for row in rows if row not in group]
+                best = min(best, within_squares(codes, [group]) + search(left, rest))
+        return best
+
+    return search(list(range(len(codes))), list(sizes))
+
+
+def judgement(codes, labels):
+    """Return the five figures of [A 4.2] by their definitions, with one code per person."""
+    x, labels = np.array(codes, dtype=np.float64), list(labels)
+    distance = [[math.dist(p, q) for q in x] for p in x]
+    groups = [[i for i, label in enumerate(labels) if label == g] for g in sorted(set(labels))]
+    pairs = [[distance[i][j] for i, j in itertools.combinations(group, 2)] for group in groups]
+
+    def silhouette(i):
+        means = {
+            g: math.fsum(distance[i][j] for j in group) / (len(group) - (i in group))
+            for g, group in enumerate(groups)
+        }
+        a = means.pop(next(g for g, group in enumerate(groups) if i in group))
+        b = min(means.values())
+        return (b - a) / max(a, b) if max(a, b) else 0.0
+
+    return (
+        sum(min(d) for d in pairs) / len(groups),
+        sum(sum(d) / len(d) for d in pairs) / len(groups),
+        sum(max(d) for d in pairs) / len(groups),
+        sum(silhouette(i) for i in range(len(x))) / len(x) if len(groups) > 1 else math.nan,
+        label_squares(x, labels),
+    )

@@ -3,11 +3,23 @@
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracles
 from ksame import UsageError
-from ksame.geometry import FRAME, OVAL, crop, five_points, register, similarity, to_frame, transform
+from ksame.geometry import (
+    FRAME,
+    OVAL,
+    crop,
+    five_points,
+    moving_least_squares,
+    piecewise_affine,
+    register,
+    similarity,
+    to_frame,
+    transform,
+)
 from samples import mesh
 
 angles = st.floats(-np.pi, np.pi)
@@ -91,3 +103,72 @@ def test_crop_that_shrinks_keeps_positions():
 
 def test_the_outline_is_a_closed_ring_of_distinct_points():
     assert len(set(OVAL)) == len(OVAL) == 36
+
+
+def grid_mesh(seed, size, margin=0):
+    """A 5 x 5 grid cut into triangles, shaken twice, gently enough that none folds over."""
+    rng = np.random.default_rng(seed)
+    grid = np.stack(np.meshgrid(*[np.linspace(2, size - 3, 5)] * 2), axis=-1).reshape(-1, 2)
+    source, target = grid + rng.uniform(-size / 25, size / 25, (2, *grid.shape)) + margin
+    corner = np.add.outer(5 * np.arange(4), np.arange(4)).ravel()[:, None]
+    return source, target, np.concatenate([corner + np.array([0, 1, 5]), corner + np.array([1, 6, 5])])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_piecewise_affine_is_its_naive_twin(seed):
+    source, target, triangles = grid_mesh(seed, 25)
+    found, inside = piecewise_affine(source, target, triangles, 25, 25)
+    naive = oracles.piecewise_affine(source, target, triangles, 25, 25)
+    known = np.isfinite(naive[..., 0])
+    np.testing.assert_array_equal(inside, known)
+    np.testing.assert_allclose(found[known], naive[known], atol=1e-4)
+
+
+def test_piecewise_affine_there_and_back():
+    """Property 8: there and back within a tenth of a pixel, and two hundredths on average."""
+    source, target, triangles = grid_mesh(5, 200, margin=20)
+    there, inside = piecewise_affine(source, target, triangles, 240, 240)
+    back, covered = piecewise_affine(target, source, triangles, 240, 240)
+    x, y = there[..., 0], there[..., 1]
+    returned = cv2.remap(back, x, y, cv2.INTER_LINEAR)
+    core = cv2.erode(covered.astype(np.uint8), np.ones((5, 5)))
+    sure = inside & (cv2.remap(core, x, y, cv2.INTER_NEAREST) > 0)
+    error = np.abs(returned - np.stack(np.meshgrid(np.arange(240), np.arange(240)), axis=-1))[sure]
+    assert sure.sum() > 30_000
+    assert error.max() < 0.25
+    assert error.mean() < 0.02
+
+
+def test_a_flat_triangle_does_no_harm():
+    target = np.array([[0.0, 0], [10, 0], [20, 0], [10, 20]])
+    found, inside = piecewise_affine(target, target, np.array([[0, 1, 2], [0, 2, 3]]), 24, 24)
+    assert np.isfinite(found).all()
+    y, x = np.nonzero(inside)
+    np.testing.assert_allclose(found[inside], np.stack([x, y], axis=1), atol=1e-4)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.75, 1.0, 2.0]))
+@settings(max_examples=15, deadline=None)
+def test_moving_least_squares_is_its_naive_twin_on_the_grid(seed, alpha):
+    rng = np.random.default_rng(seed)
+    target = rng.uniform(5, 60, (8, 2))
+    source = target + rng.normal(size=(8, 2)) * 4
+    dense = moving_least_squares(source, target, 65, 49, alpha=alpha, step=8)
+    for x, y in ((0, 0), (8, 16), (64, 48), (40, 24)):
+        naive = oracles.moving_least_squares(source, target, np.array([x, y], float), alpha)
+        np.testing.assert_allclose(dense[y, x], naive, atol=1e-2)
+
+
+def test_moving_least_squares_leaves_what_is_not_moved():
+    points = np.random.default_rng(0).uniform(5, 60, (8, 2))
+    dense = moving_least_squares(points, points, 64, 48)
+    np.testing.assert_allclose(dense, np.stack(np.meshgrid(np.arange(64), np.arange(48)), axis=-1), atol=1e-3)
+
+
+def test_moving_least_squares_brings_target_to_source():
+    target = np.array([[8.0, 8], [56, 8], [8, 40], [56, 40], [32, 24]])
+    source = target.copy()
+    source[4] += 5, -3
+    dense = moving_least_squares(source, target, 64, 48, step=1)
+    for (x, y), place in zip(target.astype(int), source, strict=True):
+        np.testing.assert_allclose(dense[y, x], place, atol=0.05)
