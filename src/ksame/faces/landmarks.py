@@ -1,0 +1,84 @@
+"""468 points on each face, by the mesh network on a square, upright view of it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.core import FloatArray
+from ksame.faces.detect import Boxes
+from ksame.geometry import MESH, crop, five_points, transform
+from ksame.weights import infer
+
+__all__ = ["landmarks"]
+
+SIZE = 192  # px: the network's input
+MARGIN = 1.5  # the view is this much larger than the face
+# The network's logit is 13 and more (95 % of 331 photos of five sets) on an upright view and at most 13
+# on one upside down, which the detector takes for upright: below this the other rolls are tried.
+UPRIGHT = 15.0
+
+
+def landmarks(rgb: NDArray[np.uint8], boxes: Boxes) -> tuple[FloatArray, FloatArray]:
+    """Return the mesh of each face, in pixels of the photo, and how surely it is a face.
+
+    The first view comes from the box and its eyes, the second from the points of the first. That
+    halves what a shift of the box by 5 % moves the points: from 3.4 to 1.5 % of the eyes' distance.
+
+    Parameters
+    ----------
+    rgb : (h, w, 3) uint8
+        A photo.
+    boxes : Boxes
+        The faces in it.
+
+    Returns
+    -------
+    points : (n, 468, 2) float64
+        The mesh; ``geometry`` names some of its points.
+    presence : (n,) float64
+        In [0, 1]; below about 0.5 there is no usable face.
+    """
+    points, logit = np.zeros((len(boxes), MESH, 2)), np.zeros(len(boxes))
+    for row in range(len(boxes)):
+        points[row], logit[row] = _mesh(rgb, boxes.xyxy[row], boxes.five[row])
+    return points, 1 / (1 + np.exp(-np.clip(logit, -60, 60)))
+
+
+def _mesh(rgb: NDArray[np.uint8], xyxy: FloatArray, five: FloatArray) -> tuple[FloatArray, float]:
+    """Return the mesh and the logit of one face."""
+    corners = xyxy[[[0, 1], [2, 1], [2, 3], [0, 3]]]
+    roll = _roll(five)
+    # the box lies along the photo's axes: its own roll is none, whatever the face's is
+    centre, side = _square(corners, 0.0)
+    best = _look(rgb, centre, side, roll)
+    if best[1] < UPRIGHT:
+        others = (_look(rgb, centre, side, roll + turn * np.pi / 2) for turn in (1, 2, 3))
+        best = max(best, *others, key=lambda seen: seen[1])
+    roll = _roll(five_points(best[0]))
+    return _look(rgb, *_square(best[0], roll), roll)
+
+
+def _roll(five: FloatArray) -> float:
+    """Return the angle of the line through the eyes."""
+    x, y = five[1] - five[0]
+    return float(np.arctan2(y, x))
+
+
+def _square(points: FloatArray, roll: float) -> tuple[FloatArray, float]:
+    """Return centre and side of the smallest square with this roll around some points."""
+    upright = np.array([[np.cos(roll), np.sin(roll)], [-np.sin(roll), np.cos(roll)]])
+    turned = points @ upright.T
+    low, high = turned.min(axis=0), turned.max(axis=0)
+    return (low + high) / 2 @ upright, float(max(*(high - low), 1.0))
+
+
+def _look(rgb: NDArray[np.uint8], centre: FloatArray, side: float, roll: float) -> tuple[FloatArray, float]:
+    """Return the mesh and the logit of what is in a turned square."""
+    a = SIZE / (MARGIN * side) * np.exp(-1j * roll)  # as in geometry.similarity: z -> a z + b
+    matrix = np.array([[a.real, -a.imag, 0.0], [a.imag, a.real, 0.0]])
+    matrix[:, 2] = SIZE / 2 - matrix[:, :2] @ centre
+    view = crop(rgb, matrix, SIZE, SIZE)
+    mesh, logit = infer("mesh", view[None].astype(np.float32) / 255)
+    back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
+    return transform(back, mesh.reshape(MESH, 3)[:, :2]), float(logit.item())
