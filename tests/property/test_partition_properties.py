@@ -36,13 +36,14 @@ def sets(partition):
 
 
 @given(codes_and_k())
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_mdav_is_its_twin_on_every_input(case):
     x, k = case
     assert sets(mdav(x, k)) == oracles.mdav_groups(x, k)
 
 
 @given(codes_and_k(), st.integers(0, 99))
+@settings(deadline=None)
 def test_ksame_is_its_twin_on_every_input(case, seed):
     x, k = case
     order = np.random.default_rng(seed).permutation(len(x))
@@ -50,6 +51,7 @@ def test_ksame_is_its_twin_on_every_input(case, seed):
 
 
 @given(codes_and_k())
+@settings(deadline=None)
 def test_maxdist_is_its_twin_on_every_input(case):
     x, k = case
     assert sets(maxdist(x, k)) == oracles.maxdist_groups(x, k)
@@ -84,7 +86,7 @@ def test_mdav_is_its_twin_on_larger_sets(make, n, d, k):
 
 @pytest.mark.parametrize("method", METHODS)
 @given(case=codes_and_k((reals, grid, few)), data=st.data())
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_every_partition_keeps_the_law(method, case, data):
     x, k = case
     people = data.draw(st.integers(k, len(x)), label="people")
@@ -99,6 +101,7 @@ def test_every_partition_keeps_the_law(method, case, data):
 
 
 @given(st.integers(2, 9), st.integers(2, 60), st.integers(0, 99))
+@settings(deadline=None)
 def test_random_groups_are_of_even_size(k, n, seed):
     n = max(n, k)
     sizes = random(np.zeros((n, 1)), k, rng=seed).sizes
@@ -118,6 +121,7 @@ def test_mdav_keeps_faces_closer_than_ksame_and_both_closer_than_random():
 
 
 @given(codes_and_k(), st.data())
+@settings(deadline=None)
 def test_brackets_hold_every_distance(case, data):
     x, _ = case
     left = Left(np.ascontiguousarray(x))

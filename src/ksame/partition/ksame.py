@@ -39,10 +39,12 @@ def ksame(
     order = np.random.default_rng(rng).permutation(len(people.codes))  # line 3: "for each face", at random
     left = Left(people.codes, order)
     labels = np.zeros(len(left), dtype=np.intp)  # line 5: the last k .. 2k - 1 are group 0
-    for group, face in enumerate((face for face in order if face in left), start=1):
-        if len(left) < 2 * k:
-            break
+    faces = iter(order)
+    group = 0
+    while len(left) >= 2 * k:
+        face = next(face for face in faces if face in left)
         near = left.nearest(left.code(face), k)  # line 6: the k best matches, the face among them
+        group += 1
         labels[near] = group
         left.take(near)  # line 9
     return people.partition(labels)
