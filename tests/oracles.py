@@ -157,9 +157,7 @@ def moving_least_squares(source, target, v, alpha):
     p_star = sum(wi * p for wi, p in zip(w, target, strict=True)) / sum(w)
     q_star = sum(wi * q for wi, q in zip(w, source, strict=True)) / sum(w)
     left = sum(wi * np.outer(p - p_star, p - p_star) for wi, p in zip(w, target, strict=True))
-    right = sum(
-        wi * np.outer(p - p_star, q - q_star) for wi, p, q in zip(w, target, source, strict=True)
-    )
+    right = sum(wi * np.outer(p - p_star, q - q_star) for wi, p, q in zip(w, target, source, strict=True))
     return (v - p_star) @ np.linalg.inv(left) @ right + q_star
 
 
@@ -293,3 +291,85 @@ def judgement(codes, labels):
         sum(silhouette(i) for i in range(len(x))) / len(x) if len(groups) > 1 else math.nan,
         label_squares(x, labels),
     )
+
+
+# replace: means by loops over people, clusters by full scans, wrong-map by its definition
+
+
+def _people_codes(x, subjects):
+    """One mean code per subject, in the order of first appearance."""
+    names = list(dict.fromkeys(subjects))
+    return names, np.array([_mean_of(x, [i for i, s in enumerate(subjects) if s == name]) for name in names])
+
+
+def mixed(x, labels, subjects, weight_of=lambda name: 1.0):
+    """[A eq. 1]; with equal weights it is the centroid of [N fig. 10]."""
+    new = np.empty_like(x)
+    for group in set(labels):
+        rows = [i for i, label in enumerate(labels) if label == group]
+        names, codes = _people_codes(x[rows], [subjects[i] for i in rows])
+        w = [weight_of(name) for name in names]
+        new[rows] = sum(wi * code for wi, code in zip(w, codes, strict=True)) / sum(w)
+    return new
+
+
+def nearest_distance(new, x):
+    """The distance of each new code to the nearest original."""
+    return np.array([min(math.dist(code, old) for old in x) for code in new])
+
+
+def is_wrong_map(new, x, subjects):
+    """[S def. 4.1] in the Euclidean metric: some other subject's original is nearer than every own."""
+    for i, code in enumerate(new):
+        own = min(math.dist(code, old) for old, s in zip(x, subjects, strict=True) if s == subjects[i])
+        if not any(
+            math.dist(code, old) < own for old, s in zip(x, subjects, strict=True) if s != subjects[i]
+        ):
+            return False
+    return True
+
+
+def _overlapping(x, c, f):
+    r_c, r_f = (max(math.dist(x[i], _mean_of(x, rows)) for i in rows) for rows in (c, f))
+    return r_c + r_f >= math.dist(_mean_of(x, c), _mean_of(x, f))
+
+
+def _seeds(x, left, rng):
+    c = int(rng.choice(left))
+    return c, _farthest_row(x, x[c], _without(left, [c]))
+
+
+def furthest_clusters(x, k, rng):
+    """[S alg. 3] with growth to k in place of the frozen means: (C_c, C_f) pairs, and who is left."""
+    left, pairs = list(range(len(x))), []
+    while len(left) >= 2 * k:
+        c, f = ([row] for row in _seeds(x, left, rng))
+        left = _without(left, c + f)
+        while len(c) < k:
+            f += _nearest_rows(x, _mean_of(x, f), left, 1)
+            left = _without(left, f)
+            c += _nearest_rows(x, _mean_of(x, c), left, 1)
+            left = _without(left, c)
+        pairs.append((c, f))
+    return pairs, left
+
+
+def kdiff_clusters(x, k, rng, single):
+    """[S alg. 4-5]: (C_c, C_f) pairs, and who joins the last pair."""
+    left, pairs = list(range(len(x))), []
+    while left:
+        c, f = ([row] for row in _seeds(x, left, rng))
+        left = _without(left, c + f)
+        while len(c) < k and len(left) >= 2:
+            new_f, new_c = (_nearest_rows(x, _mean_of(x, rows), left, 1) for rows in (f, c))
+            if new_f == new_c or _overlapping(x, c + new_c, f + new_f):
+                break
+            c, f = c + new_c, f + new_f
+            left = _without(left, c + f)
+        if single == "grow" and len(c) == 1:
+            c += _nearest_rows(x, x[c[0]], left, 1)
+            left = _without(left, c)
+        pairs.append((c, f))
+        if len(left) <= (2 if single == "grow" else 1):
+            return pairs, left
+    return pairs, left

@@ -474,7 +474,9 @@ class Guarantee:
         new = new.reshape(len(new), -1)
         who = np.arange(len(new)) if subjects is None else np.asarray(subjects)
         if self.k_anonymous:
-            bound = check_law(np.unique(new, axis=0, return_inverse=True)[1].ravel(), who, self.k)
+            # rows as bytes: as numbers 0.0 and -0.0 would count as one output
+            rows = np.ascontiguousarray(new).view((np.void, new.itemsize * new.shape[1])).ravel()
+            bound = check_law(np.unique(rows, return_inverse=True)[1], who, self.k)
             if bound > self.bound + 1e-12:
                 raise GuaranteeViolated(
                     f"One subject has a share of {bound:.3g} in a group, over {self.bound:.3g}."

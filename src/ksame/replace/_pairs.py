@@ -117,7 +117,8 @@ def led_home(new: FloatArray, owner: IntArray, codes: FloatArray, owners: IntArr
     shift = codes.mean(axis=0, dtype=np.float64)
     old, moved = codes[order] - shift, new - shift
     square = (old**2).sum(axis=1)
-    slack = 1e-12 * square.max()  # a difference below rounding is a tie, and a tie is no lead
+    # a difference within the rounding of the codes' own precision is a tie, and a tie is no lead
+    slack = 64 * np.finfo(codes.dtype).eps * square.max()
     own, others = np.empty(len(new)), np.empty(len(new))
     step = max(1, _BLOCK // len(codes))
     for start in range(0, len(new), step):

@@ -100,8 +100,7 @@ def furthest_pairs(
     people = row_means(x, who).astype(x.dtype)  # (m, d), person-specific [N 3]
     k = as_pair_k(k, len(people))
     source = np.random.default_rng(rng)
-    # with two pairs or more an exchange of partners is the cure, with one only another start is
-    for _ in range(_TRIES if len(people) < 4 * k else 1):
+    for _ in range(_TRIES):  # another start is the cure where there is no pair to exchange partners with
         labels, means = _clusters(people, k, source)
         gets = _exchange(np.arange(len(means)) ^ 1, means, x, labels[who])
         wrong_map = not led_home(means[gets], np.arange(len(means)), x, labels[who]).any()

@@ -128,15 +128,20 @@ def risk_weights(
     who, _, w = _per_person(partition, weights)
     means = row_means(x, who)
     stuck: list[IntArray] = []
+
+    def found(rows: IntArray, members: IntArray) -> IntArray:
+        mixed = (w[members] @ means[members]).astype(x.dtype)  # (people,) @ (people, d) [A eq. 1]
+        return np.unique(who[rows[np.asarray(at_risk(mixed, rows), dtype=bool)]])
+
     for rows in partition.groups:
         members = np.unique(who[rows])
-        for turn in range(rounds + 1):
-            mixed = (w[members] @ means[members]).astype(x.dtype)  # (people,) @ (people, d) [A eq. 1]
-            risky = np.unique(who[rows[np.asarray(at_risk(mixed, rows), dtype=bool)]])
+        risky = found(rows, members)
+        for _ in range(rounds):
             less = np.where(np.isin(members, risky), np.maximum(w[members] - beta, 0), w[members])
-            if turn == rounds or not len(risky) or less.max() >= MAX_SHARE * less.sum():
+            if not len(risky) or less.max() >= MAX_SHARE * less.sum():
                 break
             w[members] = less / less.sum()
+            risky = found(rows, members)
         stuck.append(rows[np.isin(who[rows], risky)])
     return RiskWeights(w[who], np.sort(np.concatenate(stuck)))
 
