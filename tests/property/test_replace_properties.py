@@ -99,6 +99,35 @@ def test_4_the_check_is_the_definition(faces, seed):
 
 
 @quick
+@given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 6), st.integers(1, 9))
+def test_4_theorem_3_and_a_sharper_theorem_4_for_clusters_that_lie_apart(seed, in_c, in_f, d):
+    rng = np.random.default_rng(seed)
+    c, f = rng.normal(size=(in_c, d)), rng.normal(size=(in_f, d))
+    r_c, r_f = (np.linalg.norm(x - x.mean(axis=0), axis=1).max() for x in (c, f))
+    subjects = np.arange(in_c + in_f)
+    for least in (r_c + r_f, np.hypot(r_c, r_f)):  # [S 4.3], and what theorem 4 needs
+        f = f + c.mean(axis=0) - f.mean(axis=0)
+        f[:, 0] += 1.001 * least + 1e-6
+        codes, across = np.append(c, f, axis=0), f.mean(axis=0) - c.mean(axis=0)
+        assert oracles.is_wrong_map(np.append(c + across, f - across, axis=0), codes, subjects)
+        if least == r_c + r_f:
+            swapped = [f.mean(axis=0)] * in_c + [c.mean(axis=0)] * in_f
+            assert oracles.is_wrong_map(np.array(swapped), codes, subjects)
+
+
+@quick
+@given(st.integers(0, 2**32), st.integers(3, 20), st.integers(1, 9))
+def test_4_one_forced_member_keeps_wrong_map(seed, n, d):
+    """The member that algorithm 5 forces into C_c does no harm, whatever the overlap."""
+    codes = np.random.default_rng(seed).normal(size=(n, d))
+    far = np.linalg.norm(codes - codes[0], axis=1)
+    f, near = far.argmax(), far[1:].argmin() + 1
+    trio = codes[[0, near, f]]
+    across = trio[2] - trio[:2].mean(axis=0)
+    assert oracles.is_wrong_map(np.append(trio[:2] + across, trio[2:] - across, axis=0), trio, range(3))
+
+
+@quick
 @given(st.integers(0, 2**32), st.integers(1, 8), st.integers(2, 30), st.integers(1, 12))
 def test_5_lemma_2_the_added_face_stays_the_nearest_outside_face_to_the_moved_mean(seed, d, outside, n):
     rng = np.random.default_rng(seed)

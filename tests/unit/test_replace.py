@@ -97,6 +97,10 @@ class TestFurthest:
         assert "wrong-map was tried for" in str(guarantee)
         guarantee.verify(new)
 
+    def test_three_people_with_one_code_are_refused_where_theorem_3_ties(self):
+        with pytest.raises(CannotGuarantee, match="real person"):
+            furthest([[0.0], [10.0], [10.0], [10.0]], 2, rng=0)
+
     def test_photos_of_one_person_share_a_cluster(self):
         subjects = np.repeat(np.arange(12), 3)
         codes = cloud(12)[subjects] + 0.1 * cloud(36, seed=1)
