@@ -48,7 +48,7 @@ def mix(
         One w >= 0 per face, in any unit; a person weighs the mean of his faces. By default 1 / people.
     random_weights : float, optional
         delta: draw every person's w from (mean - delta, mean + delta) with mean = 1 / people, so that who
-        repeats the method on the same photos (a parrot attack) gets other faces [A 4.3].
+        repeats the method on the same photos (a parrot attack) gets other faces [A 5.1].
     rng : int, Generator or None
         For ``random_weights``; None is operating-system randomness.
     at_risk, beta, rounds
