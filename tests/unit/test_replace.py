@@ -82,16 +82,15 @@ class TestFurthest:
         assert (pairs.gets[pairs.gets] == np.arange(8)).all() and (pairs.gets != np.arange(8)).all()
 
     def test_partners_are_exchanged_where_a_swap_leads_home(self):
-        kite = np.array([[0.0, 0], [10, 0], [5, 1], [5, 8]])  # docs/guarantees/wrong-map.md
-        far = np.array([[900.0, 0], [901, 0], [900, 7], [901, 9]])
-        codes = np.append(kite, far, axis=0)
-        for seed in range(20):
-            new, guarantee = furthest(codes, 2, rng=seed)
-            assert guarantee.wrong_map
-            guarantee.verify(new, originals=codes)
+        codes = cloud(12, 2)
+        pairs = furthest_pairs(codes, 2, rng=0)
+        assert pairs.gets.tolist() == [2, 3, 1, 0, 5, 4]  # a cycle of four and one pair
+        assert pairs.wrong_map
+        new, guarantee = furthest(codes, 2, rng=0)
+        guarantee.verify(new, originals=codes)
 
     def test_wrong_map_is_not_claimed_where_it_does_not_hold(self):
-        kite = [[0.0, 0], [10, 0], [5, 1], [5, 8]]
+        kite = [[0.0, 0], [10, 0], [5, 1], [5, 8]]  # docs/guarantees/wrong-map.md, gap 2
         new, guarantee = furthest(kite, 2, rng=0)
         assert guarantee.kind == "k-anonymity"
         assert "wrong-map was tried for" in str(guarantee)
