@@ -18,6 +18,7 @@ import tarfile
 import tempfile
 import threading
 import zipfile
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,7 +43,6 @@ __all__ = [
     "fetchable",
     "folder",
     "infer",
-    "network",
     "path",
     "status",
 ]
@@ -390,8 +390,55 @@ def _weigh(room: Path) -> int:
     return total
 
 
-_STREAMS = min(os.cpu_count() or 1, 8)
-_requests = threading.local()
+_idle: dict[tuple[Any, ...], list[Any]] = defaultdict(list)  # infer requests that nobody is using
+
+
+def infer(
+    name: str, x: NDArray[Any], *, inner: str | None = None, shape: tuple[int, ...] | None = None
+) -> list[NDArray[np.float32]]:
+    """Return the outputs of a network for one input; safe to call from any thread.
+
+    Parameters
+    ----------
+    name : str
+        A weight of the catalogue that OpenVINO can read: .onnx or .tflite.
+    x : array
+        The network's input.
+    inner : str, optional
+        The file inside a bundle such as ``landmarker``.
+    shape : tuple of int, optional
+        The input's shape, for networks that take any; -1 leaves a side open.
+    """
+    idle = _idle[name, inner, shape]
+    try:
+        request = idle.pop()  # a list's pop and append cannot be interrupted
+    except IndexError:
+        request = _request(name, inner, shape)
+    request.infer({0: np.ascontiguousarray(x, dtype=np.float32)})
+    outputs = [np.array(tensor.data) for tensor in request.output_tensors]  # copies: it owns the buffers
+    idle.append(request)
+    return outputs
+
+
+def _request(name: str, inner: str | None, shape: tuple[int, ...] | None) -> Any:
+    """Return a new infer request of a network compiled for one thread.
+
+    Photos are processed in parallel threads, so there are as many of these as threads that ask at a
+    time. One compiled network with several streams would share its weights, but OpenVINO 2026.4 then
+    computes nonsense for networks with int8 weights (facenet).
+    """
+    with _lock:
+        file = path(name)
+        with tempfile.TemporaryDirectory() as room:
+            if inner is not None:
+                with zipfile.ZipFile(file) as bundle:
+                    file = Path(bundle.extract(inner, room))
+            model = _core().read_model(file)
+            if shape is not None:
+                model.reshape(shape)
+            # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
+            settings = {"NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+            return _core().compile_model(model, "CPU", settings).create_infer_request()
 
 
 @cache
@@ -399,56 +446,10 @@ def _core() -> Any:
     """Return the one OpenVINO core, imported late (0.3 s) and without its telemetry."""
     # `import openvino` reports itself to its maker where openvino_telemetry is installed. A None in
     # sys.modules makes that import fail, and OpenVINO then uses its own silent stand-in.
-    mine = sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    before = sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     try:
         import openvino
     finally:
-        if mine is None:
-            sys.modules.pop("openvino_telemetry", None)
+        if before is None:
+            del sys.modules["openvino_telemetry"]
     return openvino.Core()
-
-
-@cache
-def _compiled(name: str, inner: str | None, shape: tuple[int, ...] | None) -> Any:
-    file = path(name)
-    if inner is None:
-        model = _core().read_model(file)
-    else:
-        with tempfile.TemporaryDirectory() as room, zipfile.ZipFile(file) as bundle:
-            model = _core().read_model(bundle.extract(inner, room))
-    if shape is not None:
-        model.reshape(shape)
-    # one thread per stream: photos are processed in parallel threads, each with its own request
-    # and full precision: half of it moves a landmark by a third of a pixel, differently on each machine
-    settings = {"NUM_STREAMS": _STREAMS, "INFERENCE_NUM_THREADS": _STREAMS, "INFERENCE_PRECISION_HINT": "f32"}
-    return _core().compile_model(model, "CPU", settings)
-
-
-def network(name: str, *, inner: str | None = None, shape: tuple[int, ...] | None = None) -> Any:
-    """Return the OpenVINO compiled model of a weight, one per process.
-
-    Parameters
-    ----------
-    name : str
-        A weight of the catalogue.
-    inner : str, optional
-        The model inside a bundle such as ``landmarker``.
-    shape : tuple of int, optional
-        The input's shape, for models that take any; -1 leaves a side open.
-    """
-    with _lock:
-        return _compiled(name, inner, shape)
-
-
-def infer(
-    name: str, x: NDArray[Any], *, inner: str | None = None, shape: tuple[int, ...] | None = None
-) -> list[NDArray[np.float32]]:
-    """Return the outputs of a network for one input; safe to call from any thread."""
-    mine: dict[Any, Any] = _requests.__dict__.setdefault("mine", {})
-    key = (name, inner, shape)
-    if key not in mine:
-        mine[key] = network(name, inner=inner, shape=shape).create_infer_request()
-    request = mine[key]
-    request.infer({0: np.ascontiguousarray(x, dtype=np.float32)})
-    # copies: the request's own buffers are overwritten by the next call
-    return [np.array(tensor.data) for tensor in request.output_tensors]
