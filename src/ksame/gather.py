@@ -60,6 +60,7 @@ class Gathered:
 def gather(
     sources: Sequence[Source],
     *,
+    scale: float | None = None,
     jobs: int | None = None,
     engine: str = "threading",
     journal: Journal | None = None,
@@ -71,6 +72,8 @@ def gather(
     ----------
     sources : sequence of Source
         The photos.
+    scale : float, optional
+        Size of the registered pictures relative to the canonical frame; by default that of the photos.
     jobs : int, optional
         Photos worked on at a time; by default one per core.
     engine : str
@@ -86,7 +89,8 @@ def gather(
         If no photo has a usable face.
     """
     known = [journal.recall(source.name, _stamp(source)) if journal else None for source in sources]
-    tasks = (joblib.delayed(_look)(s, boxes) for s, boxes in zip(sources, known, strict=True))
+    scale = scale or _scale(sources)
+    tasks = (joblib.delayed(_look)(s, boxes, scale) for s, boxes in zip(sources, known, strict=True))
     try:
         parallel = joblib.Parallel(n_jobs=jobs or -1, backend=engine, return_as="generator")
     except ValueError:
@@ -122,12 +126,27 @@ def _join(sources: Sequence[Source], found: Sequence[Found]) -> Gathered:
     return Gathered(faces, photo, rank, failures, sum(f.left_out for f in found))
 
 
-def _look(source: Source, known: Boxes | None) -> Found:
+def _scale(sources: Sequence[Source], *, tries: int = 9, memory: float = 5e8) -> float:
+    """Return the scale at which the frame shows faces as large as the photos do, if memory allows.
+
+    A few photos are looked at; a quarter more than their median keeps what two resamplings would blur.
+    """
+    some = sources[:: max(1, len(sources) // tries)]
+    points = [found.points for found in (_look(source, None, 0.25) for source in some) if len(found.points)]
+    if not points:
+        return 1.0
+    five = five_points(np.concatenate(points))
+    wanted = 1.25 * np.median(np.linalg.norm(five[:, 1] - five[:, 0], axis=1)) / FRAME.eyes_apart
+    most = np.sqrt(memory / (len(sources) * 3 * FRAME.width * FRAME.height))
+    return float(np.clip(min(wanted, most), 0.5, 3.0))
+
+
+def _look(source: Source, known: Boxes | None, scale: float) -> Found:
     """Read one photo and register its faces; what is wrong with it becomes the reason."""
     try:
         rgb = media.read(source.pixels) if isinstance(source.pixels, Path) else _as_rgb(source)
     except InputError as error:
-        return _nothing(None, str(error))
+        return _nothing(None, str(error), scale)
     boxes = detect(rgb) if known is None else known
     points, presence = landmarks(rgb, boxes)
     five = five_points(points)  # (n, 5, 2)
@@ -135,10 +154,10 @@ def _look(source: Source, known: Boxes | None) -> Found:
     good = np.flatnonzero((presence >= MIN_PRESENCE) & (apart >= MIN_EYES))
     if not len(good):
         reason = "no face was found" if not len(boxes) else "its faces are too small or too turned to be used"
-        return _nothing(boxes, reason)
+        return _nothing(boxes, reason, scale)
     return Found(
         boxes=boxes,
-        rgb=np.stack([register(rgb, p) for p in points[good]]),
+        rgb=np.stack([register(rgb, p, scale=scale) for p in points[good]]),
         points=points[good],
         xyxy=boxes.xyxy[good],
         score=boxes.score[good],
@@ -146,9 +165,9 @@ def _look(source: Source, known: Boxes | None) -> Found:
     )
 
 
-def _nothing(boxes: Boxes | None, reason: str) -> Found:
+def _nothing(boxes: Boxes | None, reason: str, scale: float) -> Found:
     """Return what a photo without a usable face gives."""
-    rgb = np.zeros((0, FRAME.height, FRAME.width, 3), np.uint8)
+    rgb = np.zeros((0, *FRAME.size(scale)[::-1], 3), np.uint8)
     none = np.zeros
     left_out = len(boxes) if boxes is not None else 0
     return Found(boxes, rgb, none((0, MESH, 2)), none((0, 4)), none(0), left_out, reason)

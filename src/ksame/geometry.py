@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from ksame.core import FloatArray, IntArray, UsageError
 
@@ -15,7 +17,9 @@ MESH = 468
 LEFT_EYE = (33, 7, 163, 144, 145, 153, 154, 155, 133, 173, 157, 158, 159, 160, 161, 246)
 RIGHT_EYE = (263, 249, 390, 373, 374, 380, 381, 382, 362, 398, 384, 385, 386, 387, 388, 466)
 NOSE_TIP, MOUTH_LEFT, MOUTH_RIGHT = 1, 61, 291
+STILL = (33, 133, 168, 1, 362, 263)  # eye corners, bridge and tip of the nose: what expressions move least
 # fmt: off
+INNER_LIPS = (78, 191, 80, 81, 82, 13, 312, 311, 310, 415, 308, 324, 318, 402, 317, 14, 87, 178, 88, 95)
 OVAL = (10, 338, 297, 332, 284, 251, 389, 356, 454, 323, 361, 288, 397, 365, 379, 378, 400, 377,
         152, 148, 176, 149, 150, 136, 172, 58, 132, 93, 234, 127, 162, 21, 54, 103, 67, 109)
 # fmt: on
@@ -27,6 +31,15 @@ class Frame(NamedTuple):
     width: int
     height: int
     five: FloatArray  # (5, 2): left eye, right eye, nose tip, mouth left, mouth right
+
+    @property
+    def eyes_apart(self) -> float:
+        """The distance between the eyes."""
+        return float(self.five[1, 0] - self.five[0, 0])
+
+    def size(self, scale: float) -> tuple[int, int]:
+        """Return width and height of the frame at another scale."""
+        return round(self.width * scale), round(self.height * scale)
 
 
 FRAME = Frame(256, 320, np.array([[84.0, 136], [172, 136], [128, 186], [94, 228], [162, 228]]))
@@ -88,48 +101,94 @@ def crop(rgb: NDArray[np.uint8], matrix: FloatArray, width: int, height: int) ->
     return seen
 
 
+def align(shapes: FloatArray, target: FloatArray) -> FloatArray:
+    """Return shapes (n, m, 2), each brought nearest to a target (m, 2) by its own similarity."""
+    z, w = shapes @ [1, 1j], target @ [1, 1j]  # (n, m), (m,): see ``similarity``
+    z, w0 = z - z.mean(axis=1, keepdims=True), w.mean()
+    a = np.conj(z) @ (w - w0) / (np.abs(z) ** 2).sum(axis=1)  # (n,)
+    moved = a[:, None] * z + w0
+    return np.stack([moved.real, moved.imag], axis=-1)
+
+
+def procrustes(shapes: FloatArray, *, rounds: int = 20) -> tuple[FloatArray, FloatArray]:
+    """Return shapes (n, m, 2) without differences of place, size and roll, and their mean [S 3.1.2].
+
+    Generalised Procrustes: align all to the mean, take the mean again, until it rests. The mean keeps
+    the place and size of the plain mean of the shapes as given.
+    """
+    plain = shapes.mean(axis=0)
+    mean, aligned = plain, shapes
+    for _ in range(rounds):
+        aligned = align(shapes, mean)
+        new = align(aligned.mean(axis=0)[None], plain)[0]  # or it would shrink round by round
+        if np.abs(new - mean).max() < 1e-9 * np.ptp(plain):
+            break
+        mean = new
+    return aligned, mean
+
+
 def to_frame(points: FloatArray) -> FloatArray:
     """Return the (2, 3) similarity that registers a mesh by eye centres and nose tip [N 2]."""
     return similarity(five_points(points)[:3], FRAME.five[:3])
 
 
-def register(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.uint8]:
-    """Return the face with these mesh points on the canonical frame."""
-    return crop(rgb, to_frame(points), FRAME.width, FRAME.height)
+def register(rgb: NDArray[np.uint8], points: FloatArray, *, scale: float = 1.0) -> NDArray[np.uint8]:
+    """Return the face with these mesh points on the canonical frame, or a scaled copy of it."""
+    return crop(rgb, to_frame(points) * scale, *FRAME.size(scale))
 
 
-def piecewise_affine(
-    source: FloatArray, target: FloatArray, triangles: IntArray, width: int, height: int
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Return where each pixel of the target comes from, (height, width, 2), and which ones are covered.
+@dataclass(frozen=True, eq=False)
+class Raster:
+    """A triangle mesh drawn on a pixel grid: which pixels it covers, and each as a mean of mesh points.
 
     Parameters
     ----------
-    source, target : (m, 2) arrays
-        The same mesh in the picture that is sampled, and in the one that is drawn.
-    triangles : (t, 3) int
-        Corners of the mesh.
-    width, height : int
-        Size of the picture that is drawn.
-
-    Notes
-    -----
-    Solved in float64: in single precision the error is a thousandth of a pixel and more.
+    covered : (h, w) bool
+        The pixels inside the mesh.
+    weights : (p, m) sparse
+        Row by row for the p covered pixels: barycentric coordinates on the m points.
     """
-    corners = np.concatenate([target[triangles], np.ones((len(triangles), 3, 1))], axis=2)  # (t, 3, 3)
-    keep = np.abs(np.linalg.det(corners)) > 1e-9  # a triangle without area covers no pixel of its own
-    triangles, to_weights = triangles[keep], np.linalg.inv(corners[keep])
-    which, x, y = _boxes(target[triangles], width, height)
-    a = to_weights[which]  # (c, 3, 3)
-    weights = x[:, None] * a[:, 0] + y[:, None] * a[:, 1] + a[:, 2]  # (c, 3) barycentric coordinates
-    inside = (weights >= -1e-9).all(axis=1)
-    which, x, y, weights = which[inside], x[inside], y[inside], weights[inside]
-    found = np.zeros((height, width, 2), np.float32)
-    # a pixel on an edge is written by both triangles, and both say the same
-    found[y, x] = np.einsum("ci,cij->cj", weights, source[triangles][which])
-    covered = np.zeros((height, width), bool)
-    covered[y, x] = True
-    return found, covered
+
+    covered: NDArray[np.bool_]
+    weights: csr_array
+
+    @classmethod
+    def of(cls, target: FloatArray, triangles: IntArray, width: int, height: int) -> Self:
+        """Draw a mesh with points target (m, 2) and triangles (t, 3) on a grid.
+
+        Solved in float64: in single precision the error is a thousandth of a pixel and more.
+        """
+        corners = np.concatenate([target[triangles], np.ones((len(triangles), 3, 1))], axis=2)  # (t, 3, 3)
+        keep = np.abs(np.linalg.det(corners)) > 1e-9  # a triangle without area covers no pixel of its own
+        triangles, to_weights = triangles[keep], np.linalg.inv(corners[keep])
+        which, x, y = _boxes(target[triangles], width, height)
+        a = to_weights[which]  # (c, 3, 3)
+        weights = x[:, None] * a[:, 0] + y[:, None] * a[:, 1] + a[:, 2]  # (c, 3) barycentric coordinates
+        inside = np.flatnonzero((weights >= -1e-9).all(axis=1))
+        # a pixel on an edge is found in both triangles, and both say the same: one is kept
+        pixel, first = np.unique(y[inside] * width + x[inside], return_index=True)
+        inside = inside[first]
+        covered = np.zeros((height, width), bool)
+        covered.flat[pixel] = True
+        rows = np.arange(0, 3 * len(inside) + 1, 3)
+        cells = (weights[inside].ravel(), triangles[which[inside]].ravel(), rows)
+        return cls(covered, csr_array(cells, shape=(len(inside), len(target))))
+
+    def pull(self, picture: NDArray[Any], source: FloatArray) -> NDArray[Any]:
+        """Return the picture (h', w', c) as seen through the mesh: its points source go to the target's.
+
+        What the mesh does not cover is 0.
+        """
+        at = self.places(source)
+        seen: NDArray[Any] = cv2.remap(picture, at, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        seen[~self.covered] = 0
+        return seen
+
+    def places(self, source: FloatArray) -> NDArray[np.float32]:
+        """Return where each pixel comes from, (h, w, 2), when the points lie at source (m, 2)."""
+        found = np.zeros((*self.covered.shape, 2), np.float32)
+        found[self.covered] = self.weights @ source
+        return found
 
 
 def _boxes(corners: FloatArray, width: int, height: int) -> tuple[IntArray, IntArray, IntArray]:

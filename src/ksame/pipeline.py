@@ -10,35 +10,29 @@ import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeVar
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from ksame import media, weights
-from ksame.core import CannotGuarantee, FaceSet, Guarantee, Space, UsageError, as_k, check_law
-from ksame.faces import subjects as people
+from ksame.core import FaceSet, Guarantee, Space, UsageError, as_k, check_law
 from ksame.faces.detect import residual
-from ksame.gather import Gathered, Source, Watch, gather
-from ksame.geometry import to_frame, transform
+from ksame.gather import Source, Watch, gather
 from ksame.journal import Journal
+from ksame.naming import name_faces, read_names
 from ksame.partition import METHODS as PARTITIONS
 from ksame.partition import select as group_by
 from ksame.release import Private, Release, Row
 from ksame.replace import centroid
 from ksame.represent import EigenSpace, PixelSpace
-from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
 
 Picture = str | Path | NDArray[np.uint8]
 T = TypeVar("T")
 
 METHODS: dict[str, type[Space]] = {"ksame-pixel": PixelSpace, "ksame-eigen": EigenSpace}
 FACE = np.array([[18.0, 30.0, 238.0, 315.0]])  # where the face is on the canonical frame, xyxy
-SAME_PHOTO = 1.5  # mean difference in grey levels under which two small pictures are one
 ONE_RELEASE = "no other release made from photos of these people is compared with this one"
 
 
@@ -89,15 +83,15 @@ def deidentify(
     fit = _choose("method", METHODS, method).fit
     group = _choose("partition", PARTITIONS, partition)
     sources = _sources(inputs)
-    given = _given(sources, subjects, as_k(k))
+    given = read_names(sources, subjects, as_k(k))
     if seed is None:
         seed = journal.seed if journal else secrets.randbits(64)
     if not 0 <= seed < 2**256:
         raise UsageError(f"seed must be an integer from 0 to 2**256 - 1. Got {seed}.")
     rng = np.random.default_rng(seed)
 
-    found = gather(sources, jobs=jobs, engine=engine, journal=journal, watch=watch)
-    faces, told = _name(found, given)
+    found = gather(sources, scale=1.0, jobs=jobs, engine=engine, journal=journal, watch=watch)
+    faces, told = name_faces(found, given)
     space = fit(faces)
     codes = space.encode(faces)
     label = _column(faces, select)
@@ -152,94 +146,6 @@ def _sources(inputs: Picture | Iterable[Picture]) -> list[Source]:
             "There are no photos in what was given: name image files, or folders that hold some."
         )
     return sources
-
-
-@dataclass(frozen=True)
-class _Given:
-    """What the user said of who is who: a name and labels for each photo, or nothing (auto)."""
-
-    how: str
-    subjects: Sequence[str] | None = None
-    labels: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-
-
-def _given(sources: Sequence[Source], subjects: str | Path | Sequence[str], k: int) -> _Given:
-    """Read who is who before the long work, and count whether there can be k of them."""
-    names = [source.name for source in sources]
-    labels: Mapping[str, NDArray[Any]] = {}
-    if subjects == "auto":
-        return _Given("auto")
-    if subjects == "folder":
-        how, who = "folder", people.by_folder(names)
-    elif subjects == "prefix":
-        how, who = "prefix", people.by_prefix(names)
-    elif isinstance(subjects, str | Path):
-        how, (who, labels) = "csv", people.from_csv(subjects, names)
-    else:
-        how, who = "given", [str(subject) for subject in subjects]
-    if len(who) != len(names):
-        raise UsageError(f"subjects must name one person per photo: {len(names)}. Got {len(who)}.")
-    as_k(k, len(set(who)))
-    return _Given(how, who, labels)
-
-
-@dataclass(frozen=True)
-class _Told:
-    """Who said who is who, for the certificate."""
-
-    how: str
-    assumption: str
-    recogniser: str | None = None
-
-
-_ASSUMED = {
-    "csv": "the csv gives each person one name and no two people the same photo",
-    "folder": "each person's photos are in one folder",
-    "prefix": "each person has one prefix in the file names",
-    "given": "each person was given one name",
-}
-
-
-def _name(found: Gathered, given: _Given) -> tuple[FaceSet, _Told]:
-    """Give every face its subject; a recogniser is asked about the faces that nobody named."""
-    faces, at = found.faces, found.photo
-    labels = {name: np.asarray(column)[at] for name, column in given.labels.items()}
-    if given.subjects is not None and not found.rank.any():
-        named = replace(faces, subject=np.asarray(given.subjects)[at], labels=labels)
-        _refuse_copies(named)
-        return named, _Told(given.how, _ASSUMED[given.how])
-    recogniser = default_recogniser()
-    threshold = RECOGNISERS[recogniser].same_person
-    codes = np.concatenate(
-        [
-            embed(recogniser, rgb, transform(to_frame(p), p)[None])
-            for rgb, p in zip(faces.rgb, faces.points, strict=True)
-        ]
-    )
-    assumption = (
-        f"{recogniser} told people apart, at a distance of {threshold:g}: one person was never taken for two"
-    )
-    if given.subjects is None:
-        subject = people.auto(codes, threshold)
-    else:  # only the largest face of a photo carries the photo's name
-        known = [given.subjects[i] if rank == 0 else None for i, rank in zip(at, found.rank, strict=True)]
-        subject = people.extend(known, codes, threshold)
-        assumption = f"{_ASSUMED[given.how]}, and for further faces in a photo {assumption}"
-    named = replace(faces, subject=np.asarray(subject), labels=labels)
-    _refuse_copies(named)
-    return named, _Told(given.how, assumption, recogniser)
-
-
-def _refuse_copies(faces: FaceSet) -> None:
-    """Refuse one photo under the names of two people: their mean would be that photo."""
-    small = np.stack([cv2.resize(rgb, (16, 20), interpolation=cv2.INTER_AREA) for rgb in faces.rgb])
-    small = small.reshape(len(faces), -1).astype(np.float32)
-    for one, other in sorted(KDTree(small).query_pairs(SAME_PHOTO * np.sqrt(small.shape[1]))):
-        if faces.subject[one] != faces.subject[other]:
-            raise CannotGuarantee(
-                f"{str(faces.source[one])!r} and {str(faces.source[other])!r} show the same photo under the"
-                " names of two people: give both one subject, or remove one."
-            )
 
 
 def _column(faces: FaceSet, select: str | None) -> NDArray[Any]:

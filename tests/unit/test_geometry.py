@@ -11,10 +11,10 @@ from ksame import UsageError
 from ksame.geometry import (
     FRAME,
     OVAL,
+    Raster,
     crop,
     five_points,
     moving_least_squares,
-    piecewise_affine,
     register,
     similarity,
     to_frame,
@@ -117,7 +117,8 @@ def grid_mesh(seed, size, margin=0):
 @pytest.mark.parametrize("seed", range(3))
 def test_piecewise_affine_is_its_naive_twin(seed):
     source, target, triangles = grid_mesh(seed, 25)
-    found, inside = piecewise_affine(source, target, triangles, 25, 25)
+    raster = Raster.of(target, triangles, 25, 25)
+    found, inside = raster.places(source), raster.covered
     naive = oracles.piecewise_affine(source, target, triangles, 25, 25)
     known = np.isfinite(naive[..., 0])
     np.testing.assert_array_equal(inside, known)
@@ -127,8 +128,9 @@ def test_piecewise_affine_is_its_naive_twin(seed):
 def test_piecewise_affine_there_and_back():
     """Property 8: there and back within a tenth of a pixel, and two hundredths on average."""
     source, target, triangles = grid_mesh(5, 200, margin=20)
-    there, inside = piecewise_affine(source, target, triangles, 240, 240)
-    back, covered = piecewise_affine(target, source, triangles, 240, 240)
+    forth, back = (Raster.of(points, triangles, 240, 240) for points in (target, source))
+    there, inside = forth.places(source), forth.covered
+    back, covered = back.places(target), back.covered
     x, y = there[..., 0], there[..., 1]
     returned = cv2.remap(back, x, y, cv2.INTER_LINEAR)
     core = cv2.erode(covered.astype(np.uint8), np.ones((5, 5)))
@@ -141,7 +143,8 @@ def test_piecewise_affine_there_and_back():
 
 def test_a_flat_triangle_does_no_harm():
     target = np.array([[0.0, 0], [10, 0], [20, 0], [10, 20]])
-    found, inside = piecewise_affine(target, target, np.array([[0, 1, 2], [0, 2, 3]]), 24, 24)
+    raster = Raster.of(target, np.array([[0, 1, 2], [0, 2, 3]]), 24, 24)
+    found, inside = raster.places(target), raster.covered
     assert np.isfinite(found).all()
     y, x = np.nonzero(inside)
     np.testing.assert_allclose(found[inside], np.stack([x, y], axis=1), atol=1e-4)

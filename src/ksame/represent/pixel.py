@@ -33,9 +33,11 @@ class PixelSpace:
         """Take the mean outline of the set: one for all, so that it tells nothing of any one face."""
         if not len(faces):
             raise UsageError("A face space needs at least one face.")
+        height, width = faces.rgb.shape[1:3]
         outlines = [transform(to_frame(p), p[list(OVAL)]) for p in faces.points]
-        mask = np.zeros((FRAME.height, FRAME.width), np.uint8)
-        outline = cv2.convexHull(np.mean(outlines, axis=0).round().astype(np.int32))
+        mask = np.zeros((height, width), np.uint8)
+        mean = np.mean(outlines, axis=0) * width / FRAME.width
+        outline = cv2.convexHull(mean.round().astype(np.int32))
         cv2.fillConvexPoly(mask, outline, 1, lineType=cv2.LINE_8)
         inside = cv2.distanceTransform(np.pad(mask, 1), cv2.DIST_L2, 5)[1:-1, 1:-1]
         return cls(np.clip(inside / FEATHER, 0, 1).astype(np.float32))

@@ -1,0 +1,247 @@
+"""From chosen faces to pictures that may be published.
+
+A surrogate is drawn at the resolution of its sources: each member's photo is warped to the group's
+mean shape and the pictures are averaged there. Since decoding is linear, this is the face of the
+group's mean code, without the blur of the model's truncated axes [algorithms 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.core import FloatArray, IntArray
+from ksame.geometry import (
+    FRAME,
+    INNER_LIPS,
+    LEFT_EYE,
+    OVAL,
+    RIGHT_EYE,
+    STILL,
+    Raster,
+    moving_least_squares,
+    similarity,
+    transform,
+)
+
+GROUND = 236.0  # the plain ground of a portrait, on the 0 .. 255 scale
+FEATHER = 0.1  # width of the soft edge, in distances between the eyes
+ODD = 24.0  # grey levels: a member this far from the group's median counts half
+Picture = NDArray[np.float32]
+
+
+class Surrogate(NamedTuple):
+    """A face that is nobody's: its picture on the canonical frame (scaled), its soft outline, its shape."""
+
+    rgb: Picture  # (h, w, 3)
+    alpha: Picture  # (h, w): 1 inside, falling to 0 at the outline
+    shape: FloatArray  # (m, 2), in pixels of rgb
+
+
+def surrogate(
+    rgb: NDArray[np.uint8], shapes: FloatArray, shares: FloatArray, triangles: IntArray
+) -> Surrogate:
+    """Draw the weighted mean of faces: mean shape, and mean picture on that shape.
+
+    Parameters
+    ----------
+    rgb : (n, h, w, 3)
+        Registered pictures.
+    shapes : (n, m, 2)
+        Their landmarks on the canonical frame.
+    shares : (n,)
+        How much of each; they sum to 1.
+    triangles : (t, 3)
+        The mesh.
+    """
+    height, width = rgb.shape[1:3]
+    scale = width / FRAME.width
+    shape = np.tensordot(shares, shapes, axes=1) * scale
+    raster = Raster.of(shape, triangles, width, height)
+    stack = np.stack([raster.pull(p, s * scale) for p, s in zip(rgb, shapes, strict=True)]).astype(np.float32)
+    weights = shares[:, None, None] * _usual(stack) * _open(shapes, shape, (height, width))  # (n, h, w)
+    weights /= weights.sum(axis=0)
+    mean = np.einsum("nhw,nhwc->hwc", weights, stack)
+    alpha = outline(shape, width, height, edge=FEATHER * FRAME.eyes_apart * width / FRAME.width)
+    return Surrogate(mean, alpha, shape)
+
+
+def _usual(stack: Picture) -> Picture:
+    """Return (n, h, w): how much each member is like the others here.
+
+    Glasses, a fringe or a beard that only one has would show through as a ghost. The weight of one
+    member is at most three times another's, so that no part of a surrogate is one person's.
+    """
+    n, height, width = stack.shape[:3]
+    if n < 3:
+        return np.ones((n, height, width), np.float32)
+    smooth = max(1.0, FEATHER * 0.5 * FRAME.eyes_apart * width / FRAME.width)
+    away = np.abs(stack - np.median(stack, axis=0)).mean(axis=3)  # (n, h, w)
+    away = np.stack([cv2.GaussianBlur(a, (0, 0), smooth) for a in away])
+    return np.maximum(1 / (1 + (away / ODD) ** 2), 1 / 3).astype(np.float32)
+
+
+def _open(shapes: FloatArray, mean: FloatArray, size: tuple[int, int]) -> Picture:
+    """Return (n, h, w): inside mouth and eyes those count who have them open.
+
+    A closed mouth has no teeth to average with another's, a closed eye no iris.
+    """
+    n = len(shapes)
+    weights = np.ones((n, *size), np.float32)
+    if shapes.shape[1] <= max(INNER_LIPS):
+        return weights
+    for ring in (INNER_LIPS, LEFT_EYE, RIGHT_EYE):
+        areas = np.array([cv2.contourArea(s[list(ring)].astype(np.float32)) for s in shapes])
+        openness = np.maximum(areas / max(areas.max(), 1e-9), 0.05)
+        region = np.zeros(size, np.float32)
+        cv2.fillPoly(region, [mean[list(ring)].round().astype(np.int32)], 1.0)
+        region = cv2.GaussianBlur(region, (0, 0), max(0.8, 0.012 * FRAME.eyes_apart * size[1] / FRAME.width))
+        weights *= 1 + region * (openness[:, None, None] - 1)
+    return weights
+
+
+def outline(shape: FloatArray, width: int, height: int, *, edge: float) -> Picture:
+    """Return the soft outline of a face, (height, width): 1 inside, 0 at its edge."""
+    ring = shape[list(OVAL)] if len(shape) > max(OVAL) else shape
+    mask = np.zeros((height + 2, width + 2), np.uint8)
+    hull = cv2.convexHull((ring + 1).round().astype(np.int32))
+    cv2.fillConvexPoly(mask, hull, 1)
+    inside = cv2.distanceTransform(mask, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)[1:-1, 1:-1]
+    ramp = np.clip((inside - 1) / max(edge, 1.0), 0, 1)
+    smooth: Picture = (ramp * ramp * (3 - 2 * ramp)).astype(np.float32)  # no visible kink at either end
+    return smooth
+
+
+def portrait(face: Surrogate) -> NDArray[np.uint8]:
+    """Return the face on a plain ground: the whole picture is a function of the surrogate alone."""
+    alpha = face.alpha[..., None]
+    picture = alpha * np.clip(face.rgb, 0, 255) + (1 - alpha) * GROUND
+    return picture.round().astype(np.uint8)
+
+
+Composite = Literal["feather", "picture", "poisson"]
+
+
+def scene(
+    photo: NDArray[np.uint8],
+    points: FloatArray,
+    face: Surrogate,
+    shape: FloatArray,
+    triangles: IntArray,
+    *,
+    composite: Composite = "feather",
+) -> NDArray[np.uint8]:
+    """Put a surrogate in the place of a face in a photo [S 6.2].
+
+    Parameters
+    ----------
+    photo : (h, w, 3)
+        The photo.
+    points : (m, 2)
+        The landmarks of the face that goes.
+    face : Surrogate
+        The face that comes.
+    shape : (m, 2)
+        Its landmarks on the canonical frame, posed as the head is.
+    triangles : (t, 3)
+        The mesh.
+    composite : str
+        ``feather``: the group's own colours, fading at the edge. ``picture``: its mean colour brought to
+        the photo's. ``poisson``: gradients only, colour from the boundary (6.3).
+
+    Notes
+    -----
+    The new landmarks are placed by Procrustes on points that hold still in the face, then the background
+    is deformed so that the old contour meets the new one (6.4-6.5): nothing of the old face is left
+    between them.
+    """
+    target = transform(similarity(shape[list(STILL)], points[list(STILL)]), shape)
+    left, top, right, bottom = _around(np.concatenate([target, points]), photo.shape)
+    if right <= left or bottom <= top:
+        return photo
+    new, old = target - (left, top), points - (left, top)
+    width, height = right - left, bottom - top
+    ground = _meet(photo[top:bottom, left:right], old[list(OVAL)], new[list(OVAL)])
+    small, at = _shrunk(face, new)
+    picture = Raster.of(new, triangles, width, height).pull(small, at)
+    apart = float(np.linalg.norm(new[STILL[0]] - new[STILL[-1]]))
+    result = photo.copy()
+    result[top:bottom, left:right] = COMPOSITES[composite](
+        ground, picture, outline(new, width, height, edge=FEATHER * apart)
+    )
+    return result
+
+
+def _around(points: FloatArray, size: tuple[int, ...], *, margin: float = 0.35) -> tuple[int, int, int, int]:
+    """Return the box of points with a margin, within the photo: left, top, right, bottom."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    room = margin * (high - low)
+    left, top = np.maximum(np.floor(low - room), 0).astype(int)
+    right, bottom = np.minimum(np.ceil(high + room) + 1, (size[1], size[0])).astype(int)
+    return int(left), int(top), int(right), int(bottom)
+
+
+def _meet(area: NDArray[np.uint8], old: FloatArray, new: FloatArray) -> NDArray[np.uint8]:
+    """Deform the background so that the old contour (36, 2) comes to lie on the new one; the rim stays."""
+    height, width = area.shape[:2]
+    x, y = np.linspace(0, width - 1, 5), np.linspace(0, height - 1, 5)
+    rim = np.array([(a, b) for a in x for b in y if a in (x[0], x[-1]) or b in (y[0], y[-1])])
+    at = moving_least_squares(
+        np.concatenate([old, rim]), np.concatenate([new, rim]), width, height, alpha=1.5
+    )
+    moved: NDArray[np.uint8] = cv2.remap(area, at, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return moved
+
+
+def _shrunk(face: Surrogate, target: FloatArray) -> tuple[Picture, FloatArray]:
+    """Return the surrogate's picture and landmarks at about the target's size, so that none is skipped."""
+    ratio = np.ptp(target, axis=0).max() / np.ptp(face.shape, axis=0).max()
+    if ratio > 0.7:
+        return face.rgb, face.shape
+    height, width = face.rgb.shape[:2]
+    size = max(8, round(width * ratio)), max(8, round(height * ratio))
+    scale = np.array(size) / (width, height)
+    small: Picture = cv2.resize(face.rgb, size, interpolation=cv2.INTER_AREA)
+    return small, (face.shape + 0.5) * scale - 0.5
+
+
+def _feather(ground: NDArray[np.uint8], picture: Picture, alpha: Picture) -> NDArray[np.uint8]:
+    """Fade the new face into the ground."""
+    mixed = alpha[..., None] * np.clip(picture, 0, 255) + (1 - alpha[..., None]) * ground
+    return mixed.round().astype(np.uint8)
+
+
+def _picture(ground: NDArray[np.uint8], picture: Picture, alpha: Picture) -> NDArray[np.uint8]:
+    """Bring the new face's mean colour to that of the face it replaces, in Lab, then fade it in."""
+    inside = alpha > 0.5
+    if not inside.any():
+        return _feather(ground, picture, alpha)
+    new, old = (
+        cv2.cvtColor(np.clip(p / 255, 0, 1).astype(np.float32), cv2.COLOR_RGB2Lab) for p in (picture, ground)
+    )
+    new += old[inside].mean(axis=0) - new[inside].mean(axis=0)
+    return _feather(ground, cv2.cvtColor(new, cv2.COLOR_Lab2RGB) * 255, alpha)
+
+
+def _poisson(ground: NDArray[np.uint8], picture: Picture, alpha: Picture) -> NDArray[np.uint8]:
+    """Keep the new face's gradients and take the colour at the boundary from the ground (6.3)."""
+    mask = (alpha > 0).astype(np.uint8)
+    mask[[0, -1]], mask[:, [0, -1]] = 0, 0  # the boundary condition needs a pixel of ground around it
+    if not mask.any():
+        return ground
+    x, y, width, height = cv2.boundingRect(mask)
+    centre = (x + width // 2, y + height // 2)  # OpenCV places the mask's box by its centre
+    source = np.clip(picture, 0, 255).round().astype(np.uint8)
+    cloned: NDArray[np.uint8] = cv2.seamlessClone(source, ground, mask * 255, centre, cv2.NORMAL_CLONE)
+    return cloned
+
+
+COMPOSITES: dict[str, Callable[[NDArray[np.uint8], Picture, Picture], NDArray[np.uint8]]] = {
+    "feather": _feather,
+    "picture": _picture,
+    "poisson": _poisson,
+}
