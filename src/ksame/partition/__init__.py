@@ -10,11 +10,15 @@ from typing import Protocol
 from numpy.typing import ArrayLike
 
 from ksame.core import Partition, RandomState
+from ksame.partition.hierarchical import hierarchical
+from ksame.partition.judge import Judgement, judge
+from ksame.partition.kmeans import kmeans
 from ksame.partition.kmember import kmember
 from ksame.partition.ksame import ksame
 from ksame.partition.maxdist import maxdist
 from ksame.partition.mdav import mdav
 from ksame.partition.random import random
+from ksame.partition.select import Merge, parts, select
 
 
 class Method(Protocol):
@@ -22,15 +26,33 @@ class Method(Protocol):
 
     def __call__(
         self, codes: ArrayLike, k: int, *, subjects: ArrayLike | None = None, rng: RandomState = None
-    ) -> Partition: ...
+    ) -> Partition:
+        """Return groups of at least k distinct subjects."""
 
 
 METHODS: dict[str, Method] = {
     "mdav": mdav,
     "ksame": ksame,
+    "hierarchical": hierarchical,
+    "kmeans": kmeans,
     "kmember": kmember,
     "maxdist": maxdist,
     "random": random,
 }
 
-__all__ = ["METHODS", "kmember", "ksame", "maxdist", "mdav", "random"]
+__all__ = [
+    "METHODS",
+    "Judgement",
+    "Merge",
+    "Method",
+    "hierarchical",
+    "judge",
+    "kmeans",
+    "kmember",
+    "ksame",
+    "maxdist",
+    "mdav",
+    "parts",
+    "random",
+    "select",
+]
