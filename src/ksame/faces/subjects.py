@@ -48,11 +48,12 @@ def by_prefix(names: Iterable[str]) -> list[str]:
     >>> by_prefix(["in/007_smiling.jpg", "in/007_neutral.jpg", "out/bob.jpg"])
     ['007', '007', 'bob']
     """
-    stems = {name: PurePosixPath(name).stem.split("_")[0] for name in (names := list(names))}
-    blank = [name for name in names if not stems[name]]
+    given = list(names)
+    people = [PurePosixPath(name).stem.split("_")[0] for name in given]
+    blank = [name for name, person in zip(given, people, strict=True) if not person]
     if blank:
         raise UsageError(f'File names must begin with the person before the first "_": {_some(blank)}.')
-    return [stems[name] for name in names]
+    return people
 
 
 def from_csv(
@@ -141,8 +142,8 @@ def auto(embeddings: ArrayLike, threshold: float) -> list[str]:
 def extend(subjects: Sequence[str | None], embeddings: ArrayLike, threshold: float) -> list[str]:
     """Return a subject for each face where some are named already and None is not.
 
-    A face without a name takes that of the nearest named face within the threshold. The rest are
-    joined as in ``auto``; a chain of them that reaches a named face takes its name.
+    A face without a name takes that of the nearest named face within the threshold, and may then
+    pass it on. The rest are joined as in ``auto``.
 
     Parameters
     ----------
@@ -161,30 +162,18 @@ def extend(subjects: Sequence[str | None], embeddings: ArrayLike, threshold: flo
     x = _codes(embeddings)
     if len(subjects) != len(x):
         raise UsageError(f"Each face needs a subject or None: {len(x)}. Got {len(subjects)}.")
+    who, free = np.array(subjects, dtype=object), np.array([subject is None for subject in subjects], bool)
     a, b = _links(x, threshold)
-    length = np.linalg.norm(x[a] - x[b], axis=1)
-    who: list[str | None] = list(subjects)
-    # Shortest links first, as in Kruskal's tree: each free face takes the name that reaches it over the
-    # least steps, and two names never merge.
-    root = list(range(len(x)))
-
-    def find(i: int) -> int:
-        while root[i] != i:
-            root[i] = root[root[i]]
-            i = root[i]
-        return i
-
-    for link in np.argsort(length, kind="stable"):
-        one, other = find(int(a[link])), find(int(b[link]))
-        if one != other and (who[one] is None or who[other] is None):
-            who[one] = who[one] if who[one] is not None else who[other]
-            root[other] = one
-    names = [who[find(i)] for i in range(len(x))]
-    free = [i for i, name in enumerate(names) if name is None]
-    fresh = _named(np.array([find(i) for i in free], dtype=np.intp), taken={n for n in names if n})
-    for i, name in zip(free, fresh, strict=True):
-        names[i] = name
-    return [str(name) for name in names]
+    a, b = np.concatenate([a, b]), np.concatenate([b, a])
+    while (edge := free[a] & ~free[b]).any():  # layer by layer: the faces next to a named one
+        face, near = a[edge], b[edge]
+        order = np.argsort(np.linalg.norm(x[face] - x[near], axis=1), kind="stable")
+        face, nearest = np.unique(face[order], return_index=True)
+        who[face], free[face] = who[near[order][nearest]], False
+    inner = free[a]  # a link of a face that is still free leads to another such face
+    group = _components(len(x), a[inner], b[inner])[free]
+    who[free] = _named(group, taken={str(subject) for subject in subjects if subject is not None})
+    return [str(subject) for subject in who]
 
 
 class Row(NamedTuple):
