@@ -184,13 +184,18 @@ def hierarchical_groups(codes, k, linkage):
         largest = max(clusters, key=lambda node: (len(_leaves(node)), -node[0]))
         merge = min(node for node in _nodes(largest) if len(_leaves(node)) >= size)
         sides = [sorted(_leaves(side)) for side in merge[1:]]
-        sides.sort(key=lambda rows: (-len(rows), ((x[rows] - x[rows].mean(axis=0)) ** 2).sum(), rows[0]))
+        sides.sort(key=lambda rows: (-len(rows), _spread(x, rows), rows[0]))
         whole, other = sides
         centre = x[whole].mean(axis=0)
         other.sort(key=lambda row: (((x[[row]] - centre) ** 2).sum(axis=1)[0], row))
         groups.append(whole + other[: size - len(whole)])
         tree = _pruned(tree, set(groups[-1]))
     return {frozenset(group) for group in groups}
+
+
+def _spread(x, rows):
+    # row by row, as a tie on paper is decided by rounding
+    return ((x[rows] - x[rows].mean(axis=0)) ** 2).sum(axis=1).sum()
 
 
 def _nodes(node):
@@ -373,3 +378,85 @@ def kdiff_clusters(x, k, rng, single):
         if len(left) <= (2 if single == "grow" else 1):
             return pairs, left
     return pairs, left
+
+
+# obscure: pixel by pixel, with plain integers; mask (h, w) is the face, matrix (2, 3) takes it to the frame
+
+
+def depth_in_hull(points, height, width):
+    """Return how deep inside the hull of points each pixel lies, in pixels; below 0 outside."""
+    from scipy.spatial import ConvexHull
+
+    planes = ConvexHull(points).equations  # one per edge: outward normal and offset
+    depth = np.empty((height, width))
+    for y, x in np.ndindex(height, width):
+        depth[y, x] = -max(a * x + b * y + c for a, b, c in planes)
+    return depth
+
+
+def grey_pixel(pixel):
+    r, g, b = (int(v) for v in pixel)
+    return math.floor((299 * r + 587 * g + 114 * b) / 1000 + 0.5)
+
+
+def mapped(rgb, mask, new_pixel):
+    """Return the picture with new_pixel(y, x, pixel) in the mask."""
+    out = rgb.copy()
+    for y, x in np.ndindex(mask.shape):
+        if mask[y, x]:
+            out[y, x] = new_pixel(y, x, rgb[y, x])
+    return out
+
+
+def ordinal(rgb, mask, bins):
+    edges = [256 * i / bins for i in range(bins + 1)]
+
+    def middle(value):
+        i = max(i for i in range(bins) if edges[i] <= value)
+        return math.floor((edges[i] + edges[i + 1]) / 2)
+
+    return mapped(rgb, mask, lambda y, x, pixel: [middle(int(v)) for v in pixel])
+
+
+def threshold(rgb, mask, t):
+    return mapped(rgb, mask, lambda y, x, pixel: [255 if v >= t else 0 for v in pixel])
+
+
+def negative(rgb, mask, t=None):
+    """Return the grey negative, or the black and white one at a threshold t."""
+
+    def opposite(y, x, pixel):
+        grey = grey_pixel(pixel)
+        return 255 - (grey if t is None else 255 if grey >= t else 0)
+
+    return mapped(rgb, mask, opposite)
+
+
+def square_of_frame(matrix, x, y, size):
+    """Return column and row of the square of the frame, size pixels wide, in which a pixel's middle lies."""
+    u, v = (a * x + b * y + c for a, b, c in matrix)
+    return math.floor((u + 0.5) / size), math.floor((v + 0.5) / size)
+
+
+def pixelate(rgb, mask, matrix, size):
+    blocks = {}
+    for y, x in np.ndindex(mask.shape):
+        if mask[y, x]:
+            blocks.setdefault(square_of_frame(matrix, x, y, size), []).append(rgb[y, x].astype(int))
+    means = {block: [round(sum(c) / len(c)) for c in zip(*values, strict=True)] for block, values in blocks.items()}
+    return mapped(rgb, mask, lambda y, x, pixel: means[square_of_frame(matrix, x, y, size)])
+
+
+def noise(rgb, mask, matrix, hit, values=None):
+    """Replace hit pixels (of the frame) by values, or flip them in black and white at 128."""
+    height, width = hit.shape
+
+    def noisy(y, x, pixel):
+        column, row = square_of_frame(matrix, x, y, 1)
+        at, grey = (row % height, column % width), grey_pixel(pixel)
+        if values is not None:
+            return values[at] if hit[at] else grey
+        white = (grey >= 128) != hit[at]
+        return 255 if white else 0
+
+    return mapped(rgb, mask, noisy)
