@@ -388,10 +388,8 @@ def depth_in_hull(points, height, width):
     from scipy.spatial import ConvexHull
 
     planes = ConvexHull(points).equations  # one per edge: outward normal and offset
-    depth = np.empty((height, width))
-    for y, x in np.ndindex(height, width):
-        depth[y, x] = -max(a * x + b * y + c for a, b, c in planes)
-    return depth
+    y, x = np.mgrid[:height, :width]
+    return -np.max([a * x + b * y + c for a, b, c in planes], axis=0)
 
 
 def grey_pixel(pixel):
@@ -443,7 +441,7 @@ def pixelate(rgb, mask, matrix, size):
     for y, x in np.ndindex(mask.shape):
         if mask[y, x]:
             blocks.setdefault(square_of_frame(matrix, x, y, size), []).append(rgb[y, x].astype(int))
-    means = {block: [round(sum(c) / len(c)) for c in zip(*values, strict=True)] for block, values in blocks.items()}
+    means = {block: np.rint(np.mean(values, axis=0)) for block, values in blocks.items()}
     return mapped(rgb, mask, lambda y, x, pixel: means[square_of_frame(matrix, x, y, size)])
 
 
@@ -460,3 +458,74 @@ def noise(rgb, mask, matrix, hit, values=None):
         return 255 if white else 0
 
     return mapped(rgb, mask, noisy)
+
+
+# faces: who is who, and which boxes are one face
+
+
+def single_linkage(x, threshold):
+    """Join the two nearest groups, again and again, while they are at most the threshold apart."""
+    groups = [{i} for i in range(len(x))]
+
+    def apart(pair):
+        return min(math.dist(x[i], x[j]) for i in pair[0] for j in pair[1])
+
+    while len(groups) > 1:
+        nearest = min(itertools.combinations(groups, 2), key=apart)
+        if apart(nearest) > threshold:
+            break
+        groups = [group for group in groups if group not in nearest] + [nearest[0] | nearest[1]]
+    return {frozenset(group) for group in groups}
+
+
+def unreached(told, x, threshold):
+    """Return the groups of single linkage in which nobody is named."""
+    return {group for group in single_linkage(x, threshold) if all(told[i] is None for i in group)}
+
+
+def suppress(boxes, scores, overlap):
+    """Keep a box unless a better one that was kept covers the same face; plain numbers only."""
+    kept = []
+    for i in sorted(range(len(boxes)), key=lambda i: -scores[i]):
+        a, again = boxes[i], False
+        for b in (boxes[j] for j in kept):
+            width = min(a[2], b[2]) - max(a[0], b[0])
+            height = min(a[3], b[3]) - max(a[1], b[1])
+            common = max(width, 0) * max(height, 0)
+            sizes = [(c[2] - c[0]) * (c[3] - c[1]) for c in (a, b)]
+            again |= common > overlap * (sum(sizes) - common) or common > 0.9 * min(sizes)
+        if not again:
+            kept.append(i)
+    return kept
+
+
+# attributes: skin tone pixel by pixel, by the definitions of sRGB and CIE L*a*b* (D65)
+
+
+def lab_pixel(pixel):
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in pixel)]
+    rows = [(0.412453, 0.357580, 0.180423), (0.212671, 0.715160, 0.072169), (0.019334, 0.119193, 0.950227)]
+    x, y, z = (
+        sum(m * c for m, c in zip(row, linear, strict=True)) / white
+        for row, white in zip(rows, (0.950456, 1.0, 1.088754), strict=True)
+    )
+    fx, fy, fz = (t ** (1 / 3) if t > (6 / 29) ** 3 else t / (3 * (6 / 29) ** 2) + 4 / 29 for t in (x, y, z))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+def skin(rgb, centres, reach):
+    """Median L*, b* and chroma of discs, and the span of their own median L*; the border is repeated."""
+    h, w = rgb.shape[:2]
+    reach = max(1.0, reach)
+    patches = []
+    for cx, cy in np.rint(centres):
+        patch = []
+        for dy in range(-int(reach) - 1, int(reach) + 2):
+            for dx in range(-int(reach) - 1, int(reach) + 2):
+                if dx * dx + dy * dy <= reach * reach:
+                    x, y = min(max(int(cx + dx), 0), w - 1), min(max(int(cy + dy), 0), h - 1)
+                    patch.append(lab_pixel(rgb[y, x]))
+        patches.append(patch)
+    lightness, a, b = np.median([pixel for patch in patches for pixel in patch], axis=0)
+    own = [np.median([pixel[0] for pixel in patch]) for patch in patches]
+    return lightness, b, np.hypot(a, b), max(own) - min(own)

@@ -27,12 +27,13 @@ _FIVE = np.array(
 )
 # FaceNet was trained on looser views: of margins 0, 1/4 and 1/2 a quarter told people apart best.
 _LOOSE = 160 / 112 * ([56, 60] + (_FIVE - [56, 60]) / 1.25)
-# dlib's mean shape (eye corners from left to right, the nose's base) on 150 px with padding 0.25
+# dlib's mean shape (eye corners from left to right, the nose's base) on 150 px with padding 0.25;
+# it counts from the corner of a pixel, we from the centre
 # fmt: off
 _CHIP = 150 / 1.5 * (0.25 + np.array([
     [0.1205750620789, 0.2137274526848], [0.3340850613712, 0.2290642403242],
     [0.6460604764104, 0.2289674387677], [0.8595674595992, 0.2134981538014],
-    [0.4901123135679, 0.6277975316475]]))
+    [0.4901123135679, 0.6277975316475]])) - 0.5
 # fmt: on
 _CHIP_MESH = [33, 133, 362, 263, 2]  # the same five points on the mesh
 
