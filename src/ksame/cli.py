@@ -24,6 +24,7 @@ from ksame.journal import Journal
 from ksame.partition import METHODS as PARTITIONS
 from ksame.pipeline import METHODS, deidentify
 from ksame.release import CERTIFICATE, Release, check_folders, verify
+from ksame.render import Composite
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 models = typer.Typer(help="The model files: list them, fetch them, or bring your own copy.")
@@ -60,7 +61,7 @@ def run(
     inputs: Annotated[list[Path], typer.Argument(help="Photos, or folders of photos.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="The release folder to make.")],
     k: Annotated[int, typer.Option("-k", help="People behind every published face.")] = 5,
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "ksame-pixel",
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "ksame-m",
     partition: Annotated[str, typer.Option(help=f"One of {', '.join(PARTITIONS)}.")] = "mdav",
     publish: Annotated[Literal["portrait", "scene"], typer.Option(help="What is published.")] = "portrait",
     subjects: Annotated[
@@ -68,7 +69,11 @@ def run(
     ] = "auto",
     select: Annotated[str | None, typer.Option(help="A csv column whose values are kept apart.")] = None,
     private: Annotated[Path | None, typer.Option(help="Where the mapping goes [OUTPUT.private].")] = None,
-    names: Annotated[Literal["random", "keep"], typer.Option(help="Published file names.")] = "random",
+    names: Annotated[
+        Literal["random", "keep"] | None, typer.Option(help="Published file names [random; keep for scenes].")
+    ] = None,
+    composite: Annotated[Composite, typer.Option(help="How a face is set into a scene.")] = "picture",
+    model: Annotated[str, typer.Option(help="The appearance model: shipped, own, or a file.")] = "shipped",
     seed: Annotated[int | None, typer.Option(help="Repeat a run; keep it as secret as the mapping.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Photos at a time [one per core].")] = None,
     engine: Annotated[str, typer.Option(help="The joblib backend: threading, loky, dask.")] = "threading",
@@ -79,13 +84,11 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Make a certified release from photos."""
-    if publish == "scene":
-        raise UsageError("Only portraits can be published so far: leave out --publish scene.")
     out, secret = check_folders(output, private, overwrite=overwrite or dry_run or resume)
     _check_apart(inputs, out)
     if resume and (out / CERTIFICATE).is_file():
         raise UsageError(f"There is nothing to resume: {out} is finished.")
-    journal = None
+    journal, certificate = None, None
     if not dry_run:
         fresh = secrets.randbits(64) if seed is None else seed
         journal = Journal.open(secret / "journal.jsonl", seed=fresh, resume=resume)
@@ -96,9 +99,12 @@ def run(
                 k,
                 method=method,
                 partition=partition,
+                publish=publish,
                 subjects=subjects,
                 select=select,
                 names=names,
+                composite=composite,
+                model=model,
                 seed=seed,
                 jobs=jobs,
                 engine=engine,
@@ -107,18 +113,19 @@ def run(
             )
         if not dry_run:
             release.save(out, private=secret, overwrite=overwrite or resume)
-            verify(out, private=secret)
+            certificate = verify(out, private=secret).certificate
     except KSameError:
         if journal:
             journal.remove()  # a new try starts anew; only a run that was killed leaves its journal
         raise
     if journal:
         journal.remove()
-    code = 5 if release.details["untouched_faces"] else 4 if release.private.failures else 0
+    figures = _summary(release, certificate)
+    code = 5 if figures["untouched_faces"] else 4 if figures["failures"] else 0
     if not quiet:
-        _tell(release, None if dry_run else out)
+        _tell(release, figures, None if dry_run else out)
     if as_json:
-        _print_json(_summary(release) | {"release": str(out), "private": str(secret), "exit_code": code})
+        _print_json(figures | {"release": str(out), "private": str(secret), "exit_code": code})
     raise typer.Exit(code)
 
 
@@ -217,8 +224,8 @@ def _progress(quiet: bool) -> Iterator[Watch]:
         yield watch
 
 
-def _summary(release: Release) -> dict[str, Any]:
-    """Return the figures of a run."""
+def _summary(release: Release, certificate: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the figures of a run; what only the written files tell is there if they were written."""
     mapping = release.private.mapping
     return {
         "method": release.method,
@@ -230,25 +237,27 @@ def _summary(release: Release) -> dict[str, Any]:
         "photos": len({row.input for row in mapping}) + len(release.private.failures),
         "people": len({row.subject for row in mapping}),
         "published": len(release.files),
-        "distinct": len(set(release.files.values())),
-        "untouched_faces": release.details["untouched_faces"],
+        "faces": len(mapping),
+        "distinct": len({row.group for row in mapping}),
+        "untouched_faces": certificate["untouched_faces"] if certificate else None,
         "failures": [failure._asdict() for failure in release.private.failures],
     }
 
 
-def _tell(release: Release, out: Path | None) -> None:
+def _tell(release: Release, figures: Mapping[str, Any], out: Path | None) -> None:
     """Say in words what was done."""
-    figures = _summary(release)
     if release.details["subjects"] == "auto":
         _tell_people(release)
     for failure in figures["failures"]:
         console.print(f"[yellow]![/] {escape(failure['input'])}: {escape(failure['reason'])}")
     console.print(
-        f"{figures['people']} people in {figures['photos']} photos: {figures['published']} faces published,"
-        f" {figures['distinct']} different ones."
+        f"{figures['people']} people in {figures['photos']} photos: {figures['faces']} faces replaced by"
+        f" {figures['distinct']} new ones, {figures['published']} files."
     )
     console.print(f"[bold]{escape(figures['claim'])}[/]")
-    if figures["bound"] > 1 / figures["k"] + 1e-9:
+    if figures["untouched_faces"]:
+        console.print(f"[bold red]A second detector sees {figures['untouched_faces']} untouched faces.[/]")
+    if 1 > figures["bound"] > 1 / figures["k"] + 1e-9:
         console.print(
             f"The bound is above 1/k = {1 / figures['k']:.3g}: some people have more photos than others."
         )

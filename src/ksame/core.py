@@ -329,8 +329,8 @@ Kind = Literal["k-anonymity and wrong-map", "k-anonymity", "wrong-map", "none"]
 Scope = Literal["file", "code"]
 _SCOPE: dict[Scope, str] = {
     "file": "It covers everything computed from the new faces alone: every byte of a published portrait.",
-    "code": "It covers the face's code only: the published picture also carries something of the"
-    " original, which is measured, not proved.",
+    "code": "It covers the codes only: the published pictures also carry something of the originals, and"
+    " what a recogniser makes of that is measured, not promised.",
 }
 
 
@@ -400,10 +400,16 @@ class Guarantee:
     def __str__(self) -> str:
         """Say the claim in plain words."""
         says = []
-        if self.k_anonymous:
+        if self.k_anonymous and self.scope == "file":
             says.append(
                 f"k-anonymity with k = {self.k}: behind every published face stand at least {self.k} people,"
                 f" and no face recognition, present or future, can name the right one with a chance above"
+                f" {self.bound:.3g}."
+            )
+        elif self.k_anonymous:
+            says.append(
+                f"k-anonymity of the face codes with k = {self.k}: the code of every new face stands for at"
+                f" least {self.k} people, and by it alone none can be named with a chance above"
                 f" {self.bound:.3g}."
             )
         if self.wrong_map:
@@ -429,6 +435,23 @@ class Guarantee:
     def __lt__(self, other: Guarantee) -> bool:
         """Whether this claims less than the other."""
         return self <= other and not other <= self
+
+    def meet(self, other: Guarantee) -> Guarantee:
+        """Return the strongest claim that follows from either: what is true of both parts of a whole.
+
+        >>> both = Guarantee("k-anonymity and wrong-map", 5, 0.2).meet(Guarantee("k-anonymity", 3, 0.5))
+        >>> both.kind, both.k, both.bound
+        ('k-anonymity', 3, 0.5)
+        """
+        anonymous, astray = self.k_anonymous and other.k_anonymous, self.wrong_map and other.wrong_map
+        names = ["k-anonymity"] * anonymous + ["wrong-map"] * astray or ["none"]
+        return Guarantee(
+            kind=" and ".join(names),  # type: ignore[arg-type]  # checked at birth
+            k=min(self.k, other.k),
+            bound=max(self.bound, other.bound),
+            scope="file" if self.scope == other.scope == "file" else "code",
+            assumptions=tuple(dict.fromkeys(self.assumptions + other.assumptions)),
+        )
 
     def lower(
         self,

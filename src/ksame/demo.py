@@ -36,7 +36,7 @@ def run(folder: Path, *, say: Callable[[str], object], watch: Watch | None = Non
     subjects = unpack(photos)
     say(f"   30 people, {len(list(photos.iterdir()))} photos in {photos}. {CREDIT}")
     say("[bold]2. New faces[/], k = 5, women and men kept apart")
-    release = deidentify(photos, k=5, method="ksame-eigen", subjects=subjects, select="gender", watch=watch)
+    release = deidentify(photos, k=5, subjects=subjects, select="gender", watch=watch)
     release.save(out, overwrite=True)
     picture = folder / "faces.png"
     picture.write_bytes(media.encode_png(sheet(release, photos)))

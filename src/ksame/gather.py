@@ -42,7 +42,7 @@ class Found(NamedTuple):
     points: FloatArray  # (n, 468, 2)
     xyxy: FloatArray  # (n, 4)
     score: FloatArray  # (n,)
-    left_out: int
+    unusable: FloatArray  # (c, 4): boxes of the others
     reason: str = ""
 
 
@@ -52,9 +52,9 @@ class Gathered:
 
     faces: FaceSet
     photo: NDArray[np.intp]  # (n,): which of the photos each face is from
+    unusable: tuple[FloatArray, ...]  # for each photo the boxes (c, 4) of faces that cannot be used
     rank: NDArray[np.intp]  # (n,): 0 for the largest face of its photo
     failures: tuple[Failure, ...]
-    left_out: int
 
 
 def gather(
@@ -123,7 +123,7 @@ def _join(sources: Sequence[Source], found: Sequence[Found]) -> Gathered:
     )
     rank = np.concatenate([np.arange(count) for count in counts]).astype(np.intp)
     photo = np.repeat(np.arange(len(sources)), counts)
-    return Gathered(faces, photo, rank, failures, sum(f.left_out for f in found))
+    return Gathered(faces, photo, tuple(f.unusable for f in found), rank, failures)
 
 
 def _scale(sources: Sequence[Source], *, tries: int = 9, memory: float = 5e8) -> float:
@@ -144,7 +144,7 @@ def _scale(sources: Sequence[Source], *, tries: int = 9, memory: float = 5e8) ->
 def _look(source: Source, known: Boxes | None, scale: float) -> Found:
     """Read one photo and register its faces; what is wrong with it becomes the reason."""
     try:
-        rgb = media.read(source.pixels) if isinstance(source.pixels, Path) else _as_rgb(source)
+        rgb = pixels(source)
     except InputError as error:
         return _nothing(None, str(error), scale)
     boxes = detect(rgb) if known is None else known
@@ -161,7 +161,7 @@ def _look(source: Source, known: Boxes | None, scale: float) -> Found:
         points=points[good],
         xyxy=boxes.xyxy[good],
         score=boxes.score[good],
-        left_out=len(boxes) - len(good),
+        unusable=np.delete(boxes.xyxy, good, axis=0),
     )
 
 
@@ -169,12 +169,14 @@ def _nothing(boxes: Boxes | None, reason: str, scale: float) -> Found:
     """Return what a photo without a usable face gives."""
     rgb = np.zeros((0, *FRAME.size(scale)[::-1], 3), np.uint8)
     none = np.zeros
-    left_out = len(boxes) if boxes is not None else 0
-    return Found(boxes, rgb, none((0, MESH, 2)), none((0, 4)), none(0), left_out, reason)
+    unusable = boxes.xyxy if boxes is not None else none((0, 4))
+    return Found(boxes, rgb, none((0, MESH, 2)), none((0, 4)), none(0), unusable, reason)
 
 
-def _as_rgb(source: Source) -> NDArray[np.uint8]:
-    """Return a picture given as an array, checked."""
+def pixels(source: Source) -> NDArray[np.uint8]:
+    """Return the picture (h, w, 3) of a photo or of an array, checked."""
+    if isinstance(source.pixels, Path):
+        return media.read(source.pixels)
     rgb = np.asarray(source.pixels)
     if rgb.dtype != np.uint8 or rgb.ndim not in (2, 3) or (rgb.ndim == 3 and rgb.shape[2] != 3):
         raise InputError(f"{source.name} must be (h, w, 3) or (h, w) uint8. Got {rgb.shape} {rgb.dtype}")

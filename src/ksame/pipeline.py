@@ -1,50 +1,81 @@
 """The recipe: photos in, a certified release out.
 
-``deidentify`` is the whole way on one screen. Beside it stand only the small decisions that
-belong to no other module: who says which faces are one person, and what the files are called.
+``deidentify`` is the whole way on one screen; the steps it names are short and stand below it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import resources
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame import media, weights
-from ksame.core import FaceSet, Guarantee, Space, UsageError, as_k, check_law
+from ksame import media, render, weights
+from ksame.core import (
+    FaceSet,
+    FloatArray,
+    Guarantee,
+    GuaranteeViolated,
+    IntArray,
+    Kind,
+    Space,
+    UsageError,
+    as_k,
+    check_law,
+)
 from ksame.faces.detect import residual
-from ksame.gather import Source, Watch, gather
+from ksame.gather import Gathered, Source, Watch, gather
+from ksame.geometry import FRAME, INNER_LIPS, MOUTH_LEFT, MOUTH_RIGHT
 from ksame.journal import Journal
 from ksame.naming import name_faces, read_names
 from ksame.partition import METHODS as PARTITIONS
 from ksame.partition import select as group_by
 from ksame.release import Private, Release, Row
-from ksame.replace import centroid
-from ksame.represent import EigenSpace, PixelSpace
+from ksame.replace import centroid, furthest_pairs, kdiff
+from ksame.represent import AppearanceSpace, EigenSpace, PixelSpace
+from ksame.represent.appearance import on_frame
+from ksame.scenes import Scene, Scenes, kept_name
 
 Picture = str | Path | NDArray[np.uint8]
 T = TypeVar("T")
 
-METHODS: dict[str, type[Space]] = {"ksame-pixel": PixelSpace, "ksame-eigen": EigenSpace}
+
+class Method(NamedTuple):
+    """The space a method works in, and how it replaces."""
+
+    space: type[Space]
+    replace: Literal["centroid", "furthest", "kdiff"]
+
+
+METHODS = {
+    "ksame-m": Method(AppearanceSpace, "centroid"),
+    "ksame-pixel": Method(PixelSpace, "centroid"),
+    "ksame-eigen": Method(EigenSpace, "centroid"),
+    "ksame-furthest": Method(AppearanceSpace, "furthest"),
+    "kdiff-furthest": Method(AppearanceSpace, "kdiff"),
+}
 FACE = np.array([[18.0, 30.0, 238.0, 315.0]])  # where the face is on the canonical frame, xyxy
 ONE_RELEASE = "no other release made from photos of these people is compared with this one"
+BLENDED = "faces are set into the original photos: hair, ears, light and background are still there"
 
 
 def deidentify(
     inputs: Picture | Iterable[Picture],
     k: int = 5,
     *,
-    method: str = "ksame-pixel",
+    method: str = "ksame-m",
     partition: str = "mdav",
+    publish: Literal["portrait", "scene"] = "portrait",
     subjects: str | Path | Sequence[str] = "auto",
     select: str | None = None,
-    names: Literal["random", "keep"] = "random",
+    names: Literal["random", "keep"] | None = None,
+    composite: render.Composite = "picture",
+    model: str | Path = "shipped",
     seed: int | None = None,
     jobs: int | None = None,
     engine: str = "threading",
@@ -61,12 +92,18 @@ def deidentify(
         People behind every published face.
     method, partition : str
         A name of ``METHODS`` and of ``ksame.partition.METHODS``.
+    publish : str
+        ``portrait``: the face alone. ``scene``: the photo with the new face in it.
     subjects : str, path or sequence
         Who is the same person: ``auto``, ``folder``, ``prefix``, a csv file, or one name per photo.
     select : str, optional
         A column of the csv: people with different values are never put in one group [G5 4.2].
-    names : str
-        Published file names: ``random``, or ``keep`` those of the inputs.
+    names : str, optional
+        Published file names: ``random`` (portraits), or ``keep`` those of the inputs (scenes).
+    composite : str
+        How a face is set into a scene: a name of ``ksame.render.COMPOSITES``.
+    model : str or path
+        The appearance model: ``shipped``, ``own`` (trained on these photos), or a file.
     seed : int, optional
         For tests and repeated runs; it must be kept as secret as the mapping.
     jobs, engine, journal, watch
@@ -80,50 +117,58 @@ def deidentify(
         print(release.guarantee)
         release.save("out/")
     """
-    fit = _choose("method", METHODS, method).fit
-    group = _choose("partition", PARTITIONS, partition)
+    how = _choose("method", METHODS, method)
+    _choose("partition", PARTITIONS, partition)
+    _choose("composite", render.COMPOSITES, composite)
+    drawn = how.space is AppearanceSpace
+    if publish == "scene" and not drawn:
+        raise UsageError(f"{method} has no scene to publish: choose ksame-m, or publish portraits.")
+    names = names or ("keep" if publish == "scene" else "random")
     sources = _sources(inputs)
     given = read_names(sources, subjects, as_k(k))
     if seed is None:
         seed = journal.seed if journal else secrets.randbits(64)
     if not 0 <= seed < 2**256:
         raise UsageError(f"seed must be an integer from 0 to 2**256 - 1. Got {seed}.")
-    rng = np.random.default_rng(seed)
 
-    found = gather(sources, scale=1.0, jobs=jobs, engine=engine, journal=journal, watch=watch)
+    scale = None if drawn else 1.0  # pixel vectors at the scale of large photos would not fit in memory
+    found = gather(sources, scale=scale, jobs=jobs, engine=engine, journal=journal, watch=watch)
     faces, told = name_faces(found, given)
-    space = fit(faces)
-    codes = space.encode(faces)
+    space = _appearance(model, faces) if drawn else how.space.fit(faces)
     label = _column(faces, select)
-    groups = group_by(codes, k, label=label, partition=group, subjects=faces.subject, rng=rng)
-    new, guarantee = centroid(codes, groups)
-    pictures = space.decode(new[[rows[0] for rows in groups.groups]])  # one per group, so one for all in it
-
-    files = [media.encode_png(picture) for picture in pictures]
-    outputs = _outputs(faces.source, names, seed)
-    check_law([files[label] for label in groups.labels], faces.subject, k)
+    plan = _plan(space.encode(faces), k, how.replace, partition, faces.subject, label, seed)
+    if publish == "scene":
+        out = _scenes(space, faces, plan, found, sources, composite, names, seed, jobs)
+    else:
+        out = _portraits(space, faces, plan, names, seed)
     used = ("yunet", "mesh", "blazeface") + ((told.recogniser,) if told.recogniser else ())
+    settings = {
+        "method": method,
+        "partition": partition,
+        "select": select,
+        "names": names,
+        "subjects": told.how,
+    }
     return Release(
-        files={name: files[label] for name, label in sorted(zip(outputs, groups.labels, strict=True))},
-        guarantee=_assume(guarantee, told.assumption, names),
-        k=groups.k,
+        files=out.files,
+        guarantee=_assume(plan.guarantee, told.assumption, names, publish),
+        k=k,
         method=method,
-        publish="portrait",
+        publish=publish,
         details={
             "partition": partition,
             "select": select,
             "subjects": told.how,
-            "untouched_faces": sum(len(residual(picture, FACE)) for picture in pictures),
             "weights": {name: weights.CATALOGUE[name].sha256 for name in used},
         },
         private=Private(
             mapping=tuple(
-                map(Row, faces.source.tolist(), faces.subject.tolist(), groups.labels.tolist(), outputs)
+                map(Row, faces.source.tolist(), faces.subject.tolist(), plan.output.tolist(), out.names)
             ),
-            settings={"method": method, "partition": partition, "select": select, "names": names}
-            | {"k": groups.k, "seed": seed, "subjects": told.how},
+            settings=settings | {"k": k, "publish": publish, "seed": seed},
             failures=found.failures,
         ),
+        inspect=out.inspect,
     )
 
 
@@ -148,6 +193,14 @@ def _sources(inputs: Picture | Iterable[Picture]) -> list[Source]:
     return sources
 
 
+def _appearance(model: str | Path, faces: FaceSet) -> AppearanceSpace:
+    """Return the model that comes with the package, one trained on these faces, or one from a file."""
+    if model == "own":
+        return AppearanceSpace.fit(faces)
+    with resources.as_file(resources.files("ksame") / "models" / "appearance.npz") as shipped:
+        return AppearanceSpace.load(shipped if model == "shipped" else model)
+
+
 def _column(faces: FaceSet, select: str | None) -> NDArray[Any]:
     """Return the label that keeps people apart; without one all are alike."""
     if select is None:
@@ -155,27 +208,188 @@ def _column(faces: FaceSet, select: str | None) -> NDArray[Any]:
     return _choose("column to select by", faces.labels, select)
 
 
-def _outputs(sources: NDArray[np.str_], names: str, seed: int) -> list[str]:
-    """Return where each face is published."""
+class Plan(NamedTuple):
+    """Which new face each face gets, and of whom the new faces are made."""
+
+    output: IntArray  # (n,): the new face of each face
+    made_of: tuple[IntArray, ...]  # for each new face, the rows of the faces it is the mean of
+    codes: FloatArray  # (n, d): the new codes
+    guarantee: Guarantee
+
+
+def _plan(
+    codes: FloatArray,
+    k: int,
+    how: str,
+    partition: str,
+    subjects: NDArray[Any],
+    label: NDArray[Any],
+    seed: int,
+) -> Plan:
+    """Group and replace the codes; people with different labels are kept apart."""
+    rng = np.random.default_rng(seed)
+    if how == "centroid":
+        groups = group_by(codes, k, label=label, partition=partition, subjects=subjects, rng=rng)
+        new, guarantee = centroid(codes, groups)
+        return Plan(groups.labels, groups.groups, new, guarantee)
+    parts = [np.flatnonzero(label == value) for value in np.unique(label)]
+    make = _far if how == "furthest" else _shifted
+    plans = [make(codes[rows], k, subjects[rows], rng) for rows in parts]
+    return _joined(parts, plans, codes, subjects)
+
+
+def _far(codes: FloatArray, k: int, subjects: NDArray[Any], rng: np.random.Generator) -> Plan:
+    """Give each cluster the mean of the one far away from it [S alg. 3]."""
+    pairs = furthest_pairs(codes, k, subjects=subjects, rng=rng)
+    return Plan(pairs.partition.labels, pairs.made_of, pairs.codes, pairs.guarantee)
+
+
+def _shifted(codes: FloatArray, k: int, subjects: NDArray[Any], rng: np.random.Generator) -> Plan:
+    """Shift each face towards the cluster far away from it [S alg. 4]; every face stays its own."""
+    new, guarantee = kdiff(codes, k, subjects=subjects, rng=rng)
+    return Plan(np.arange(len(codes)), (), new, guarantee)
+
+
+def _joined(
+    parts: Sequence[IntArray], plans: Sequence[Plan], codes: FloatArray, subjects: NDArray[Any]
+) -> Plan:
+    """Put the plans of all parts together, with the weakest of their claims that is true of the whole."""
+    output, new = np.zeros(len(codes), np.intp), np.empty_like(codes)
+    made_of: list[IntArray] = []
+    count = 0
+    for rows, plan in zip(parts, plans, strict=True):
+        output[rows], new[rows] = plan.output + count, plan.codes
+        made_of += [rows[members] for members in plan.made_of]
+        count += int(plan.output.max()) + 1
+    guarantee = plans[0].guarantee
+    for plan in plans[1:]:
+        guarantee = guarantee.meet(plan.guarantee)
+    if guarantee.wrong_map and len(plans) > 1:  # it was checked within each part only
+        try:
+            guarantee.verify(new, subjects=subjects, originals=codes)
+        except GuaranteeViolated as error:
+            kind: Kind = "k-anonymity" if guarantee.k_anonymous else "none"
+            guarantee = guarantee.lower(kind=kind, because=str(error).rstrip("."))
+    return Plan(output, tuple(made_of), new, guarantee)
+
+
+class Published(NamedTuple):
+    """Files, the file of each face, and the look at them afterwards."""
+
+    files: Mapping[str, bytes]
+    names: Sequence[str]
+    inspect: Callable[[str, bytes], int]
+
+
+def _portraits(space: Space, faces: FaceSet, plan: Plan, names: str, seed: int) -> Published:
+    """Publish one picture per face: the new face alone."""
+    _, firsts = np.unique(plan.output, return_index=True)
+    if isinstance(space, AppearanceSpace):
+        pictures = [render.portrait(new) for new in _draw(space, faces, plan)]
+    else:
+        pictures = list(space.decode(plan.codes[firsts]))  # one per new face, so one for all who share it
+    data = [media.encode_png(picture) for picture in pictures]
+    if plan.guarantee.k_anonymous:
+        check_law([data[output] for output in plan.output], faces.subject, plan.guarantee.k)
+    outputs = _names(faces.source.tolist(), names, seed, ".png")
+    scale = pictures[0].shape[1] / FRAME.width
+    return Published(
+        files={name: data[output] for name, output in sorted(zip(outputs, plan.output, strict=True))},
+        names=outputs,
+        inspect=lambda _, file: len(residual(media.decode(file), FACE * scale)),
+    )
+
+
+def _draw(space: AppearanceSpace, faces: FaceSet, plan: Plan) -> list[render.Surrogate]:
+    """Draw each new face, at the resolution of the photos."""
+    shapes = on_frame(faces)
+    calm = _calm(shapes)
+
+    def mean(rows: IntArray) -> render.Surrogate:
+        one = _one_each(rows, faces.subject, calm)
+        shares = np.full(len(one), 1 / len(one))
+        return render.surrogate(faces.rgb[one], shapes[one], shares, space.triangles)
+
+    if plan.made_of:
+        return [mean(rows) for rows in plan.made_of]
+    # A code that is no mean of photos is drawn as its difference from the mean of all: the detail is
+    # everybody's, and of one person only what the code holds.
+    some = np.isin(faces.subject, np.unique(faces.subject)[:: max(1, len(faces) // 50)])  # memory is finite
+    base, most = mean(np.flatnonzero(some)), 2.5 * space.deviation
+    changes = np.clip(plan.codes - plan.codes.mean(axis=0), -most, most)  # further out no face is found
+    moves = space.shape_change(changes) * base.rgb.shape[1] / FRAME.width
+    return [
+        render.varied(base, base.shape + move, space.texture_change(code), space.small_shape, space.triangles)
+        for move, code in zip(moves, changes, strict=True)
+    ]
+
+
+def _calm(shapes: FloatArray) -> FloatArray:
+    """Return how far from calm each face is: the mouth's width and opening, in units of the frame."""
+    width = np.linalg.norm(shapes[:, MOUTH_RIGHT] - shapes[:, MOUTH_LEFT], axis=1)
+    lips = shapes[:, list(INNER_LIPS)]
+    wide: FloatArray = width + 2 * np.ptp(lips[..., 1], axis=1)
+    return wide
+
+
+def _one_each(rows: IntArray, subjects: NDArray[Any], calm: FloatArray) -> IntArray:
+    """Return each person's calmest photo: a mean of smiling and closed mouths is neither."""
+    order = rows[np.argsort(calm[rows], kind="stable")]
+    _, first = np.unique(subjects[order], return_index=True)
+    return order[first]
+
+
+def _scenes(
+    space: Space,
+    faces: FaceSet,
+    plan: Plan,
+    found: Gathered,
+    sources: Sequence[Source],
+    composite: render.Composite,
+    names: str,
+    seed: int,
+    jobs: int | None,
+) -> Published:
+    """Publish the photos with the new faces in them."""
+    assert isinstance(space, AppearanceSpace)  # checked with the options
+    new, shapes = _draw(space, faces, plan), on_frame(faces)
+    scale = new[0].rgb.shape[1] / FRAME.width
+
+    def paint(photo: NDArray[np.uint8], row: int) -> NDArray[np.uint8]:
+        face = new[plan.output[row]]
+        posed = space.pose(face.shape / scale, shapes[row])
+        return render.scene(photo, faces.points[row], face, posed, space.triangles, composite=composite)
+
+    used = np.unique(found.photo)
+    kept = _names([sources[photo].name for photo in used], names, seed, None)
+    scenes = {}
+    for name, photo in sorted(zip(kept, used.tolist(), strict=True)):
+        rows = np.flatnonzero(found.photo == photo)
+        scenes[name] = Scene(sources[photo], tuple(rows.tolist()), faces.xyxy[rows], found.unusable[photo])
+    files = Scenes(scenes, paint, jobs)
+    by_photo = dict(zip(used.tolist(), kept, strict=True))
+    return Published(files, [by_photo[photo] for photo in found.photo.tolist()], files.inspect)
+
+
+def _names(sources: Sequence[str], names: str, seed: int, suffix: str | None) -> list[str]:
+    """Return where each of these is published: under its own name, or under one that tells nothing."""
+    kept: dict[str, None] = {}
+    for source in sources:
+        kept[kept_name(source, suffix, kept)] = None
     if names == "keep":
-        taken: Counter[str] = Counter()
-        outputs = []
-        for source in sources.tolist():
-            stem = PurePosixPath("images", source).with_suffix("").as_posix()
-            taken[stem] += 1
-            outputs.append(f"{stem}.png" if taken[stem] == 1 else f"{stem}_{taken[stem]}.png")
-        return outputs
+        return list(kept)
     # A keyed hash and not the generator's output: published numbers must not give away its state.
     key = seed.to_bytes(32, "big")
-    digests = (hashlib.blake2b(str(row).encode(), key=key, digest_size=8) for row in range(len(sources)))
-    return [f"images/{digest.hexdigest()}.png" for digest in digests]
+    hashes = (
+        hashlib.blake2b(str(row).encode(), key=key, digest_size=8).hexdigest() for row in range(len(sources))
+    )
+    return [f"images/{token}{PurePosixPath(name).suffix}" for token, name in zip(hashes, kept, strict=True)]
 
 
-def _assume(guarantee: Guarantee, told: str, names: str) -> Guarantee:
-    """Add what the claim rests on."""
-    assumptions = [told, ONE_RELEASE]
-    if names == "keep":
-        assumptions.append("the file names, which were kept, do not tell who is shown")
-    for assumption in assumptions:
+def _assume(guarantee: Guarantee, told: str, names: str, publish: str) -> Guarantee:
+    """Add what the claim rests on, and lower it where a picture shows more than the code."""
+    for assumption in (told, ONE_RELEASE):
         guarantee = guarantee.lower(because=assumption)
-    return guarantee
+    if names == "keep":
+        guarantee = guarantee.lower(because="the file names, which were kept, do not tell who is shown")
+    return guarantee.lower(scope="code", because=BLENDED) if publish == "scene" else guarantee

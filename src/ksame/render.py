@@ -35,10 +35,9 @@ Picture = NDArray[np.float32]
 
 
 class Surrogate(NamedTuple):
-    """A face that is nobody's: its picture on the canonical frame (scaled), its soft outline, its shape."""
+    """A face that is nobody's: its picture on the (scaled) canonical frame, and its landmarks there."""
 
-    rgb: Picture  # (h, w, 3)
-    alpha: Picture  # (h, w): 1 inside, falling to 0 at the outline
+    rgb: NDArray[np.uint8]  # (h, w, 3)
     shape: FloatArray  # (m, 2), in pixels of rgb
 
 
@@ -66,8 +65,27 @@ def surrogate(
     weights = shares[:, None, None] * _usual(stack) * _open(shapes, shape, (height, width))  # (n, h, w)
     weights /= weights.sum(axis=0)
     mean = np.einsum("nhw,nhwc->hwc", weights, stack)
-    alpha = outline(shape, width, height, edge=FEATHER * FRAME.eyes_apart * width / FRAME.width)
-    return Surrogate(mean, alpha, shape)
+    return Surrogate(mean.round().astype(np.uint8), shape)
+
+
+def varied(
+    face: Surrogate, moved: FloatArray, change: Picture, at: FloatArray, triangles: IntArray
+) -> Surrogate:
+    """Return a face with another shape and colours added: a code's difference made visible.
+
+    Parameters
+    ----------
+    face : Surrogate
+        What it starts from.
+    moved : (m, 2)
+        The new landmarks, in pixels of the face's picture.
+    change : (h', w', 3)
+        What is added, on a mesh of its own with landmarks ``at`` (m, 2).
+    """
+    height, width = face.rgb.shape[:2]
+    raster = Raster.of(moved, triangles, width, height)
+    picture = raster.pull(face.rgb, face.shape).astype(np.float32) + raster.pull(change, at)
+    return Surrogate(np.clip(picture, 0, 255).round().astype(np.uint8), moved)
 
 
 def _usual(stack: Picture) -> Picture:
@@ -118,9 +136,10 @@ def outline(shape: FloatArray, width: int, height: int, *, edge: float) -> Pictu
 
 def portrait(face: Surrogate) -> NDArray[np.uint8]:
     """Return the face on a plain ground: the whole picture is a function of the surrogate alone."""
-    alpha = face.alpha[..., None]
-    picture = alpha * np.clip(face.rgb, 0, 255) + (1 - alpha) * GROUND
-    return picture.round().astype(np.uint8)
+    height, width = face.rgb.shape[:2]
+    edge = FEATHER * FRAME.eyes_apart * width / FRAME.width
+    alpha = outline(face.shape, width, height, edge=edge)[..., None]
+    return (alpha * face.rgb + (1 - alpha) * GROUND).round().astype(np.uint8)
 
 
 Composite = Literal["feather", "picture", "poisson"]
@@ -167,7 +186,7 @@ def scene(
     width, height = right - left, bottom - top
     ground = _meet(photo[top:bottom, left:right], old[list(OVAL)], new[list(OVAL)])
     small, at = _shrunk(face, new)
-    picture = Raster.of(new, triangles, width, height).pull(small, at)
+    picture = Raster.of(new, triangles, width, height).pull(small, at).astype(np.float32)
     apart = float(np.linalg.norm(new[STILL[0]] - new[STILL[-1]]))
     result = photo.copy()
     result[top:bottom, left:right] = COMPOSITES[composite](
@@ -197,7 +216,7 @@ def _meet(area: NDArray[np.uint8], old: FloatArray, new: FloatArray) -> NDArray[
     return moved
 
 
-def _shrunk(face: Surrogate, target: FloatArray) -> tuple[Picture, FloatArray]:
+def _shrunk(face: Surrogate, target: FloatArray) -> tuple[NDArray[np.uint8], FloatArray]:
     """Return the surrogate's picture and landmarks at about the target's size, so that none is skipped."""
     ratio = np.ptp(target, axis=0).max() / np.ptp(face.shape, axis=0).max()
     if ratio > 0.7:
@@ -205,7 +224,7 @@ def _shrunk(face: Surrogate, target: FloatArray) -> tuple[Picture, FloatArray]:
     height, width = face.rgb.shape[:2]
     size = max(8, round(width * ratio)), max(8, round(height * ratio))
     scale = np.array(size) / (width, height)
-    small: Picture = cv2.resize(face.rgb, size, interpolation=cv2.INTER_AREA)
+    small: NDArray[np.uint8] = cv2.resize(face.rgb, size, interpolation=cv2.INTER_AREA)
     return small, (face.shape + 0.5) * scale - 0.5
 
 
@@ -245,3 +264,13 @@ COMPOSITES: dict[str, Callable[[NDArray[np.uint8], Picture, Picture], NDArray[np
     "picture": _picture,
     "poisson": _poisson,
 }
+
+
+def cover(photo: NDArray[np.uint8], boxes: FloatArray) -> NDArray[np.uint8]:
+    """Return the photo with a plain ellipse over each box (n, 4), generous at the edges."""
+    result = photo.copy() if len(boxes) else photo
+    for left, top, right, bottom in boxes:
+        centre = (round((left + right) / 2), round((top + bottom) / 2))
+        axes = (max(2, round(0.75 * (right - left))), max(2, round(0.75 * (bottom - top))))
+        cv2.ellipse(result, centre, axes, 0, 0, 360, (GROUND / 2,) * 3, -1)
+    return result

@@ -142,7 +142,7 @@ def test_5_lemma_2_the_added_face_stays_the_nearest_outside_face_to_the_moved_me
 @given(people(pairs=True), st.integers(0, 999))
 def test_5_clusters_are_those_of_the_naive_twin(faces, seed):
     codes, _, k = faces
-    labels, means = _clusters(codes, k, np.random.default_rng(seed))
+    labels, means, _ = _clusters(codes, k, np.random.default_rng(seed))
     pairs, left = oracles.furthest_clusters(codes, k, np.random.default_rng(seed))
     for i, rows in enumerate(rows for pair in pairs for rows in pair):
         assert (labels[rows] == i).all()

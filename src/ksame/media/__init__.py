@@ -7,11 +7,12 @@ a folder appears whole or not at all (docs/decisions/0002).
 from ksame.media._find import SUFFIXES, Photo, find, skipped
 from ksame.media._metadata import metadata_of
 from ksame.media._read import preview, read
-from ksame.media._write import encode, encode_png, publish
+from ksame.media._write import decode, encode, encode_png, publish
 
 __all__ = [
     "SUFFIXES",
     "Photo",
+    "decode",
     "encode",
     "encode_png",
     "find",

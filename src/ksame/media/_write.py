@@ -62,6 +62,18 @@ def encode(rgb: NDArray[np.uint8], suffix: str) -> bytes:
     return bytes(data)
 
 
+def decode(data: bytes) -> NDArray[np.uint8]:
+    """Return the pixels (h, w, 3) of a file that ``encode`` made: what a reader of it will see.
+
+    Examples
+    --------
+    >>> decode(encode_png(np.full((1, 1, 3), (1, 2, 3), np.uint8))).tolist()
+    [[[1, 2, 3]]]
+    """
+    bgr = np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR), np.uint8)
+    return np.ascontiguousarray(bgr[:, :, ::-1])
+
+
 def publish(folder: str | Path, write: Callable[[Path], None], *, overwrite: bool = False) -> None:
     """Make a folder whole or not at all: fill a hidden sibling, then move it into place.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ksame.core import FloatArray, Guarantee, IntArray, Partition, RandomState
 from ksame.replace._codes import as_codes, person_index, refuse_real_faces, row_means
@@ -27,6 +27,8 @@ class FurthestPairs:
         The mean mu of each cluster's first k people.
     gets : (m,) int
         The cluster whose mean is published for each cluster.
+    first : (n,) bool
+        Faces of the first k people of their cluster: the means are made of these.
     wrong_map : bool
         Whether the nearest original to every new face was found to be somebody else's.
     """
@@ -34,7 +36,25 @@ class FurthestPairs:
     partition: Partition
     means: FloatArray
     gets: IntArray
+    first: NDArray[np.bool_]
     wrong_map: bool
+
+    @property
+    def codes(self) -> FloatArray:
+        """The new codes (n, d), constant to the last bit on each cluster."""
+        return self.means[self.gets[self.partition.labels]]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """k-anonymity [S thm. 1], and wrong-map [S thm. 3] if it was found true of these codes."""
+        both = Guarantee("k-anonymity and wrong-map", self.partition.k, self.partition.bound)
+        return both if self.wrong_map else both.lower(kind="k-anonymity", because=_NOT_ASTRAY)
+
+    @property
+    def made_of(self) -> tuple[IntArray, ...]:
+        """For each cluster, the rows of the faces that its new face is the mean of."""
+        founders = [rows[self.first[rows]] for rows in self.partition.groups]
+        return tuple(founders[other] for other in self.gets)
 
 
 def furthest(
@@ -71,13 +91,8 @@ def furthest(
     >>> new.ravel().tolist(), guarantee.kind
     ([11.0, 11.0, 0.5, 0.5], 'k-anonymity and wrong-map')
     """
-    x = as_codes(codes)
-    pairs = furthest_pairs(x, k, subjects=subjects, rng=rng)
-    refuse_real_faces(pairs.means, x)
-    groups = pairs.partition
-    both = Guarantee("k-anonymity and wrong-map", groups.k, groups.bound)
-    true = both if pairs.wrong_map else both.lower(kind="k-anonymity", because=_NOT_ASTRAY)
-    return pairs.means[pairs.gets[groups.labels]], true
+    pairs = furthest_pairs(codes, k, subjects=subjects, rng=rng)
+    return pairs.codes, pairs.guarantee
 
 
 def furthest_pairs(
@@ -101,18 +116,21 @@ def furthest_pairs(
     k = as_pair_k(k, len(people))
     source = np.random.default_rng(rng)
     for _ in range(_TRIES):  # another start is the cure where there is no pair to exchange partners with
-        labels, means = _clusters(people, k, source)
+        labels, means, first = _clusters(people, k, source)
         gets = _exchange(np.arange(len(means)) ^ 1, means, x, labels[who])
         wrong_map = not led_home(means[gets], np.arange(len(means)), x, labels[who]).any()
         if wrong_map:
             break
+    refuse_real_faces(means, x)
     partition = Partition(labels[who], k, np.arange(len(x)) if subjects is None else subjects)
     order = labels[who][np.unique(partition.labels, return_index=True)[1]]  # the partition's numbering
-    return FurthestPairs(partition, means[order], np.argsort(order)[gets[order]], wrong_map)
+    return FurthestPairs(partition, means[order], np.argsort(order)[gets[order]], first[who], wrong_map)
 
 
-def _clusters(x: FloatArray, k: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """Return each person's cluster and the means; clusters 2i and 2i + 1 are a pair [S alg. 3]."""
+def _clusters(
+    x: FloatArray, k: int, rng: np.random.Generator
+) -> tuple[IntArray, FloatArray, NDArray[np.bool_]]:
+    """Return each person's cluster, the means, and whose they are; 2i and 2i + 1 are a pair [S alg. 3]."""
     gamma = Gamma(x)
     labels = np.full(len(x), -1, dtype=np.intp)
     for i in range(len(x) // (2 * k)):
@@ -124,7 +142,7 @@ def _clusters(x: FloatArray, k: int, rng: np.random.Generator) -> tuple[IntArray
     # lines 29-35: the rest join the nearer of the last two clusters, whose means stay as they are
     to_c, to_f = (np.linalg.norm(x[left] - mu, axis=1) for mu in means[-2:])
     labels[left] = np.where(to_f > to_c, len(means) - 2, len(means) - 1)
-    return labels, means
+    return labels, means, chosen
 
 
 def _exchange(gets: IntArray, means: FloatArray, x: FloatArray, labels: IntArray) -> IntArray:

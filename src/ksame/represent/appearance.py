@@ -92,7 +92,19 @@ class AppearanceSpace:
     @cached_property
     def raster(self) -> Raster:
         """The mean shape drawn at texture scale."""
-        return Raster.of(self.shape * TEXTURE, self.triangles, *_small())
+        return Raster.of(self.small_shape, self.triangles, *_small())
+
+    @property
+    def deviation(self) -> FloatArray:
+        """The standard deviation of each component of the code, (a + b,)."""
+        both = np.concatenate([self.weight**2 * self.shape_variance, self.texture_variance])
+        deviation: FloatArray = np.sqrt(both)
+        return deviation
+
+    @property
+    def small_shape(self) -> FloatArray:
+        """The mean shape in pixels of the coded texture."""
+        return self.shape * TEXTURE
 
     def encode(self, faces: FaceSet, *, nuisance: bool = False) -> FloatArray:
         """Return gamma, (n, a + b); components of light and pose are 0 unless asked for [S 5.4.1]."""
@@ -130,7 +142,7 @@ class AppearanceSpace:
         for row, (code, shape) in enumerate(zip(codes, self.shapes(codes), strict=True)):
             raster = Raster.of(shape * scale, self.triangles, width, height)
             face = raster.pull(self.detail, self.shape * scale).astype(np.float32)
-            face += raster.pull(self.texture_change(code), self.shape * TEXTURE)
+            face += raster.pull(self.texture_change(code), self.small_shape)
             pictures[row] = np.clip(face, 0, 255).round().astype(np.uint8)
         return pictures
 

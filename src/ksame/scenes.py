@@ -1,0 +1,89 @@
+"""Photos with new faces in them, each made only when it is written: a large set never lies in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, ItemsView, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame import media
+from ksame.core import FloatArray
+from ksame.faces.detect import residual
+from ksame.gather import Source, pixels
+from ksame.render import cover
+
+Paint = Callable[[NDArray[np.uint8], int], NDArray[np.uint8]]
+"""Given a photo and a face's row, returns the photo with that face replaced."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """One photo and what happens to it: rows of faces to replace, boxes to cover."""
+
+    source: Source
+    rows: tuple[int, ...]
+    replaced: FloatArray  # (r, 4) boxes of those faces
+    covered: FloatArray  # (c, 4) boxes of faces that cannot be replaced well
+
+
+@dataclass(frozen=True, eq=False)
+class Scenes(Mapping[str, bytes]):
+    """Published files by name; ``items`` makes them in parallel, in the order of the names."""
+
+    scenes: Mapping[str, Scene]
+    paint: Paint
+    jobs: int | None = None
+
+    def __getitem__(self, name: str) -> bytes:
+        """Return a photo with its faces replaced, encoded as its name says."""
+        scene = self.scenes[name]
+        photo = cover(pixels(scene.source), scene.covered)
+        for row in reversed(scene.rows):  # the largest face is nearest: it is painted last
+            photo = self.paint(photo, row)
+        return media.encode(photo, PurePosixPath(name).suffix)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names."""
+        return iter(self.scenes)
+
+    def __len__(self) -> int:
+        """Return the number of files."""
+        return len(self.scenes)
+
+    def items(self) -> ItemsView[str, bytes]:
+        """Return the names and contents, made side by side on all cores."""
+        return _Side(self)
+
+    def inspect(self, name: str, data: bytes) -> int:
+        """Count the faces in a finished photo that a second detector sees untouched."""
+        scene = self.scenes[name]
+        return len(residual(media.decode(data), np.concatenate([scene.replaced, scene.covered])))
+
+
+class _Side(ItemsView[str, bytes]):
+    """Items in parallel: joblib holds a few at a time."""
+
+    _mapping: Scenes
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        scenes = self._mapping
+        parallel = joblib.Parallel(n_jobs=scenes.jobs or -1, backend="threading", return_as="generator")
+        yield from zip(scenes, parallel(joblib.delayed(scenes.__getitem__)(n) for n in scenes), strict=True)
+
+
+def kept_name(source: str, suffix: str | None, taken: Container[str]) -> str:
+    """Return where a photo is published when its name is kept: in the same tree, and no name twice.
+
+    Without a suffix given, the type stays where we write it, and becomes PNG otherwise.
+    """
+    path = PurePosixPath("images", source)
+    if suffix is None:
+        suffix = path.suffix.lower() if path.suffix.lower() in (".jpg", ".jpeg", ".png", ".webp") else ".png"
+    stem, number = path.with_suffix("").as_posix(), 1
+    while (name := stem + (f"_{number}" if number > 1 else "") + suffix) in taken:
+        number += 1
+    return name
