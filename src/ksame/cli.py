@@ -18,9 +18,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ksame import __version__, demo, weights
+from ksame.adhoc import obscured
 from ksame.core import KSameError, UsageError
 from ksame.gather import Watch
 from ksame.journal import Journal
+from ksame.obscure import METHODS as AD_HOC
 from ksame.partition import METHODS as PARTITIONS
 from ksame.pipeline import METHODS, deidentify
 from ksame.release import CERTIFICATE, Release, check_folders, verify
@@ -77,6 +79,11 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Repeat a run; keep it as secret as the mapping.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Photos at a time [one per core].")] = None,
     engine: Annotated[str, typer.Option(help="The joblib backend: threading, loky, dask.")] = "threading",
+    accept_no_guarantee: Annotated[
+        bool, typer.Option("--accept-no-guarantee", help=f"Allow {', '.join(AD_HOC)}.")
+    ] = False,
+    strength: Annotated[float | None, typer.Option(help="How strong an ad hoc method is.")] = None,
+    grey: Annotated[bool, typer.Option("--grey", help="Ad hoc methods work in grey.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run was.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier release.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Do all but write.")] = False,
@@ -84,6 +91,10 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Make a certified release from photos."""
+    if method in AD_HOC and not accept_no_guarantee:
+        raise UsageError(
+            f"{method} guarantees nothing: give --accept-no-guarantee too, or leave out --method."
+        )
     out, secret = check_folders(output, private, overwrite=overwrite or dry_run or resume)
     _check_apart(inputs, out)
     if resume and (out / CERTIFICATE).is_file():
@@ -94,23 +105,28 @@ def run(
         journal = Journal.open(secret / "journal.jsonl", seed=fresh, resume=resume)
     try:
         with _progress(quiet) as watch:
-            release = deidentify(
-                inputs,
-                k,
-                method=method,
-                partition=partition,
-                publish=publish,
-                subjects=subjects,
-                select=select,
-                names=names,
-                composite=composite,
-                model=model,
-                seed=seed,
-                jobs=jobs,
-                engine=engine,
-                journal=journal,
-                watch=watch,
-            )
+            common: dict[str, Any] = {"seed": seed, "jobs": jobs, "engine": engine} | {
+                "journal": journal,
+                "watch": watch,
+            }
+            if method in AD_HOC:
+                release = obscured(
+                    inputs, method, grey=grey, strength=strength, names=names or "keep", **common
+                )
+            else:
+                release = deidentify(
+                    inputs,
+                    k,
+                    method=method,
+                    partition=partition,
+                    publish=publish,
+                    subjects=subjects,
+                    select=select,
+                    names=names,
+                    composite=composite,
+                    model=model,
+                    **common,
+                )
         if not dry_run:
             release.save(out, private=secret, overwrite=overwrite or resume)
             certificate = verify(out, private=secret).certificate
@@ -246,7 +262,7 @@ def _summary(release: Release, certificate: Mapping[str, Any] | None) -> dict[st
 
 def _tell(release: Release, figures: Mapping[str, Any], out: Path | None) -> None:
     """Say in words what was done."""
-    if release.details["subjects"] == "auto":
+    if release.details.get("subjects") == "auto":
         _tell_people(release)
     for failure in figures["failures"]:
         console.print(f"[yellow]![/] {escape(failure['input'])}: {escape(failure['reason'])}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +25,9 @@ Watch = Callable[[str, int, int], None]
 # Below this many pixels between the eyes a registered face is a smear that says little of anyone.
 MIN_EYES = 10.0
 MIN_PRESENCE = 0.5
+
+
+Picture = str | Path | NDArray[np.uint8]
 
 
 class Source(NamedTuple):
@@ -50,11 +53,26 @@ class Found(NamedTuple):
 class Gathered:
     """All faces of all photos; the faces are nobody's yet (``subject`` is empty)."""
 
+    sources: tuple[Source, ...]
     faces: FaceSet
     photo: NDArray[np.intp]  # (n,): which of the photos each face is from
     unusable: tuple[FloatArray, ...]  # for each photo the boxes (c, 4) of faces that cannot be used
     rank: NDArray[np.intp]  # (n,): 0 for the largest face of its photo
     failures: tuple[Failure, ...]
+
+
+def sources_of(inputs: Picture | Iterable[Picture]) -> list[Source]:
+    """Return the photos that are meant, each with a name of its own."""
+    given = [inputs] if isinstance(inputs, str | Path | np.ndarray) else list(inputs)
+    paths = [item for item in given if not isinstance(item, np.ndarray)]
+    arrays = [item for item in given if isinstance(item, np.ndarray)]
+    sources = [Source(f"array-{index:05}", rgb) for index, rgb in enumerate(arrays)]
+    sources += [Source(photo.name, photo.path) for photo in media.find(paths)]
+    if not sources:
+        raise UsageError(
+            "There are no photos in what was given: name image files, or folders that hold some."
+        )
+    return sources
 
 
 def gather(
@@ -123,7 +141,7 @@ def _join(sources: Sequence[Source], found: Sequence[Found]) -> Gathered:
     )
     rank = np.concatenate([np.arange(count) for count in counts]).astype(np.intp)
     photo = np.repeat(np.arange(len(sources)), counts)
-    return Gathered(faces, photo, tuple(f.unusable for f in found), rank, failures)
+    return Gathered(tuple(sources), faces, photo, tuple(f.unusable for f in found), rank, failures)
 
 
 def _scale(sources: Sequence[Source], *, tries: int = 9, memory: float = 5e8) -> float:

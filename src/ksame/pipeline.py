@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import resources
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -29,7 +27,7 @@ from ksame.core import (
     check_law,
 )
 from ksame.faces.detect import residual
-from ksame.gather import Gathered, Source, Watch, gather
+from ksame.gather import Gathered, Picture, Watch, gather, sources_of
 from ksame.geometry import FRAME, INNER_LIPS, MOUTH_LEFT, MOUTH_RIGHT
 from ksame.journal import Journal
 from ksame.naming import name_faces, read_names
@@ -39,9 +37,8 @@ from ksame.release import Private, Release, Row
 from ksame.replace import centroid, furthest_pairs, kdiff
 from ksame.represent import AppearanceSpace, EigenSpace, PixelSpace
 from ksame.represent.appearance import on_frame
-from ksame.scenes import Scene, Scenes, kept_name
+from ksame.scenes import file_names, painted
 
-Picture = str | Path | NDArray[np.uint8]
 T = TypeVar("T")
 
 
@@ -124,7 +121,7 @@ def deidentify(
     if publish == "scene" and not drawn:
         raise UsageError(f"{method} has no scene to publish: choose ksame-m, or publish portraits.")
     names = names or ("keep" if publish == "scene" else "random")
-    sources = _sources(inputs)
+    sources = sources_of(inputs)
     given = read_names(sources, subjects, as_k(k))
     if seed is None:
         seed = journal.seed if journal else secrets.randbits(64)
@@ -138,7 +135,7 @@ def deidentify(
     label = _column(faces, select)
     plan = _plan(space.encode(faces), k, how.replace, partition, faces.subject, label, seed)
     if publish == "scene":
-        out = _scenes(space, faces, plan, found, sources, composite, names, seed, jobs)
+        out = _scenes(space, faces, plan, found, composite, names, seed, jobs)
     else:
         out = _portraits(space, faces, plan, names, seed)
     used = ("yunet", "mesh", "blazeface") + ((told.recogniser,) if told.recogniser else ())
@@ -179,26 +176,11 @@ def _choose(option: str, choices: Mapping[str, T], name: str) -> T:
     return choices[name]
 
 
-def _sources(inputs: Picture | Iterable[Picture]) -> list[Source]:
-    """Return the photos that are meant, each with a name of its own."""
-    given = [inputs] if isinstance(inputs, str | Path | np.ndarray) else list(inputs)
-    paths = [item for item in given if not isinstance(item, np.ndarray)]
-    arrays = [item for item in given if isinstance(item, np.ndarray)]
-    sources = [Source(f"array-{index:05}", rgb) for index, rgb in enumerate(arrays)]
-    sources += [Source(photo.name, photo.path) for photo in media.find(paths)]
-    if not sources:
-        raise UsageError(
-            "There are no photos in what was given: name image files, or folders that hold some."
-        )
-    return sources
-
-
 def _appearance(model: str | Path, faces: FaceSet) -> AppearanceSpace:
     """Return the model that comes with the package, one trained on these faces, or one from a file."""
     if model == "own":
         return AppearanceSpace.fit(faces)
-    with resources.as_file(resources.files("ksame") / "models" / "appearance.npz") as shipped:
-        return AppearanceSpace.load(shipped if model == "shipped" else model)
+    return AppearanceSpace.shipped() if model == "shipped" else AppearanceSpace.load(model)
 
 
 def _column(faces: FaceSet, select: str | None) -> NDArray[Any]:
@@ -291,7 +273,7 @@ def _portraits(space: Space, faces: FaceSet, plan: Plan, names: str, seed: int) 
     data = [media.encode_png(picture) for picture in pictures]
     if plan.guarantee.k_anonymous:
         check_law([data[output] for output in plan.output], faces.subject, plan.guarantee.k)
-    outputs = _names(faces.source.tolist(), names, seed, ".png")
+    outputs = file_names(faces.source.tolist(), names=names, seed=seed, suffix=".png")
     scale = pictures[0].shape[1] / FRAME.width
     return Published(
         files={name: data[output] for name, output in sorted(zip(outputs, plan.output, strict=True))},
@@ -344,7 +326,6 @@ def _scenes(
     faces: FaceSet,
     plan: Plan,
     found: Gathered,
-    sources: Sequence[Source],
     composite: render.Composite,
     names: str,
     seed: int,
@@ -360,30 +341,8 @@ def _scenes(
         posed = space.pose(face.shape / scale, shapes[row])
         return render.scene(photo, faces.points[row], face, posed, space.triangles, composite=composite)
 
-    used = np.unique(found.photo)
-    kept = _names([sources[photo].name for photo in used], names, seed, None)
-    scenes = {}
-    for name, photo in sorted(zip(kept, used.tolist(), strict=True)):
-        rows = np.flatnonzero(found.photo == photo)
-        scenes[name] = Scene(sources[photo], tuple(rows.tolist()), faces.xyxy[rows], found.unusable[photo])
-    files = Scenes(scenes, paint, jobs)
-    by_photo = dict(zip(used.tolist(), kept, strict=True))
-    return Published(files, [by_photo[photo] for photo in found.photo.tolist()], files.inspect)
-
-
-def _names(sources: Sequence[str], names: str, seed: int, suffix: str | None) -> list[str]:
-    """Return where each of these is published: under its own name, or under one that tells nothing."""
-    kept: dict[str, None] = {}
-    for source in sources:
-        kept[kept_name(source, suffix, kept)] = None
-    if names == "keep":
-        return list(kept)
-    # A keyed hash and not the generator's output: published numbers must not give away its state.
-    key = seed.to_bytes(32, "big")
-    hashes = (
-        hashlib.blake2b(str(row).encode(), key=key, digest_size=8).hexdigest() for row in range(len(sources))
-    )
-    return [f"images/{token}{PurePosixPath(name).suffix}" for token, name in zip(hashes, kept, strict=True)]
+    files, outputs = painted(found, paint, names=names, seed=seed, jobs=jobs)
+    return Published(files, outputs, files.inspect)
 
 
 def _assume(guarantee: Guarantee, told: str, names: str, publish: str) -> Guarantee:

@@ -129,8 +129,9 @@ def outline(shape: FloatArray, width: int, height: int, *, edge: float) -> Pictu
     hull = cv2.convexHull((ring + 1).round().astype(np.int32))
     cv2.fillConvexPoly(mask, hull, 1)
     inside = cv2.distanceTransform(mask, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)[1:-1, 1:-1]
-    ramp = np.clip((inside - 1) / max(edge, 1.0), 0, 1)
-    smooth: Picture = (ramp * ramp * (3 - 2 * ramp)).astype(np.float32)  # no visible kink at either end
+    # the outermost pixels are often hair or ground: the fade begins a little inside
+    ramp = np.clip((inside - 1 - edge / 3) / max(edge, 1.0), 0, 1)
+    smooth: Picture = cv2.GaussianBlur(ramp * ramp * (3 - 2 * ramp), (0, 0), max(0.8, edge / 8))
     return smooth
 
 

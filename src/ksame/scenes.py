@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, ItemsView, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Container, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from ksame import media
 from ksame.core import FloatArray
 from ksame.faces.detect import residual
-from ksame.gather import Source, pixels
+from ksame.gather import Gathered, Source, pixels
 from ksame.render import cover
 
 Paint = Callable[[NDArray[np.uint8], int], NDArray[np.uint8]]
@@ -75,7 +76,37 @@ class _Side(ItemsView[str, bytes]):
         yield from zip(scenes, parallel(joblib.delayed(scenes.__getitem__)(n) for n in scenes), strict=True)
 
 
-def kept_name(source: str, suffix: str | None, taken: Container[str]) -> str:
+def painted(
+    found: Gathered, paint: Paint, *, names: str, seed: int, jobs: int | None
+) -> tuple[Scenes, list[str]]:
+    """Return the photos with every usable face painted over and the others covered, and each face's file."""
+    used = np.unique(found.photo).tolist()
+    outputs = file_names([found.sources[photo].name for photo in used], names=names, seed=seed)
+    scenes = {}
+    for name, photo in sorted(zip(outputs, used, strict=True)):
+        rows = np.flatnonzero(found.photo == photo)
+        boxes = found.faces.xyxy[rows]
+        scenes[name] = Scene(found.sources[photo], tuple(rows.tolist()), boxes, found.unusable[photo])
+    by_photo = dict(zip(used, outputs, strict=True))
+    return Scenes(scenes, paint, jobs), [by_photo[photo] for photo in found.photo.tolist()]
+
+
+def file_names(sources: Sequence[str], *, names: str, seed: int, suffix: str | None = None) -> list[str]:
+    """Return where each of these is published: under its own name, or under one that tells nothing."""
+    kept: dict[str, None] = {}
+    for source in sources:
+        kept[_kept(source, suffix, kept)] = None
+    if names == "keep":
+        return list(kept)
+    # A keyed hash and not the generator's output: published numbers must not give away its state.
+    key = seed.to_bytes(32, "big")
+    hashes = (hashlib.blake2b(str(row).encode(), key=key, digest_size=8) for row in range(len(sources)))
+    return [
+        f"images/{h.hexdigest()}{PurePosixPath(name).suffix}" for h, name in zip(hashes, kept, strict=True)
+    ]
+
+
+def _kept(source: str, suffix: str | None, taken: Container[str]) -> str:
     """Return where a photo is published when its name is kept: in the same tree, and no name twice.
 
     Without a suffix given, the type stays where we write it, and becomes PNG otherwise.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from importlib import resources
 from pathlib import Path
 from typing import Self
 
@@ -159,6 +160,12 @@ class AppearanceSpace:
         for name in ("shape_axes", "texture_axes", "texture"):
             arrays[name] = arrays[name].astype(np.float16)
         np.savez_compressed(path, allow_pickle=False, **arrays)
+
+    @classmethod
+    def shipped(cls) -> Self:
+        """Return the model that comes with the package; its card is models/README.md."""
+        with resources.as_file(resources.files("ksame") / "models" / "appearance.npz") as path:
+            return cls.load(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
