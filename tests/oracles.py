@@ -514,7 +514,7 @@ def lab_pixel(pixel):
 
 
 def skin(rgb, centres, reach):
-    """Median L*, b* and chroma of discs, and the span of their own median L*; the border is repeated."""
+    """Median L*, b* and chroma of discs; how far the first two's L* differ. The border is repeated."""
     h, w = rgb.shape[:2]
     reach = max(1.0, reach)
     patches = []
@@ -527,5 +527,5 @@ def skin(rgb, centres, reach):
                     patch.append(lab_pixel(rgb[y, x]))
         patches.append(patch)
     lightness, a, b = np.median([pixel for patch in patches for pixel in patch], axis=0)
-    own = [np.median([pixel[0] for pixel in patch]) for patch in patches]
-    return lightness, b, np.hypot(a, b), max(own) - min(own)
+    own = [np.median([pixel[0] for pixel in patch]) for patch in patches[:2]]
+    return lightness, b, np.hypot(a, b), abs(own[0] - own[1])
