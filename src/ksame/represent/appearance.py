@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.spatial import Delaunay
 
 from ksame.core import FaceSet, FloatArray, IntArray, UsageError
-from ksame.geometry import FRAME, Raster, align, procrustes, to_frame, transform
+from ksame.geometry import FRAME, MESH, Raster, align, procrustes, to_frame, transform
 from ksame.represent.eigen import principal
 
 TEXTURE = 0.375  # size of the coded texture relative to the canonical frame: 96 x 120
@@ -109,6 +109,10 @@ class AppearanceSpace:
 
     def encode(self, faces: FaceSet, *, nuisance: bool = False) -> FloatArray:
         """Return gamma, (n, a + b); components of light and pose are 0 unless asked for [S 5.4.1]."""
+        if faces.points.shape[1] != len(self.shape):
+            raise UsageError(
+                f"The model knows faces by {len(self.shape)} landmarks. Got faces with {faces.points.shape[1]}."
+            )
         shapes = align(on_frame(faces), self.shape)
         alpha = (shapes - self.shape).reshape(len(faces), -1) @ self.shape_axes.T  # (n, a): (3.8b)
         beta = (_textures(faces, self.raster) - self.texture) @ self.texture_axes.T  # (n, b): (3.9b)
@@ -183,9 +187,21 @@ class AppearanceSpace:
 def on_frame(faces: FaceSet) -> FloatArray:
     """Return the landmarks (n, m, 2) on the canonical frame, where ``faces.rgb`` shows them.
 
-    A picture larger than the frame shows the same at a larger scale; points stay in the frame's units.
+    Mesh points lie in the photo, as ``gather`` leaves them. Of another scheme it is not known which
+    points are eyes and nose: its pictures must be registered and its points be in pixels of the frame
+    (256 x 320) already. A picture larger than the frame shows the same at a larger scale; points stay
+    in the frame's units.
     """
-    return np.stack([transform(to_frame(p), p) for p in faces.points])
+    if faces.points.shape[1] == MESH:
+        return np.stack([transform(to_frame(p), p) for p in faces.points])
+    points: FloatArray = faces.points.astype(np.float64)
+    middle = points.mean(axis=(0, 1))
+    if not ((middle > 0) & (middle < (FRAME.width, FRAME.height))).all():
+        raise UsageError(
+            f"Landmarks other than the {MESH} of the mesh must be given on the frame of"
+            f" {FRAME.width} x {FRAME.height} pixels. Got some around {middle.round().tolist()}."
+        )
+    return points
 
 
 def _mean_picture(faces: FaceSet, shape: FloatArray, triangles: IntArray) -> NDArray[np.uint8]:
@@ -207,7 +223,8 @@ def _small() -> tuple[int, int]:
 def _textures(faces: FaceSet, raster: Raster) -> NDArray[np.float32]:
     """Return the shape-free textures (n, 3p) of faces in the p pixels that a mean shape covers."""
     width, height = _small()
-    shapes = on_frame(faces) * TEXTURE
+    # pixel centres: x_small = (x_big + 1/2) s - 1/2, with x_big = x_frame * width_big / FRAME.width
+    shapes = on_frame(faces) * TEXTURE + (width / faces.rgb.shape[2] - 1) / 2
     t = np.empty((len(faces), int(raster.covered.sum()) * 3), np.float32)
     for row, (rgb, points) in enumerate(zip(faces.rgb, shapes, strict=True)):
         small = cv2.resize(rgb, (width, height), interpolation=cv2.INTER_AREA)
