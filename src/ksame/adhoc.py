@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from typing import Literal
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from ksame import weights
 from ksame.gather import Picture, Watch, gather, sources_of
 from ksame.geometry import FRAME
-from ksame.journal import Journal
+from ksame.journal import Journal, seed_of
 from ksame.obscure import GUARANTEE, METHODS, obscure
 from ksame.release import Private, Release, Row
 from ksame.represent.appearance import AppearanceSpace
@@ -43,8 +42,7 @@ def obscured(
         See ``ksame.obscure``.
     """
     METHODS[method].amount(strength)  # a wrong strength is told before the long work
-    if seed is None:
-        seed = journal.seed if journal else secrets.randbits(64)
+    seed = seed_of(seed, journal)
     found = gather(sources_of(inputs), scale=0.5, jobs=jobs, engine=engine, journal=journal, watch=watch)
     faces = found.faces
     donors = nobody(seed) if method == "potato" else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import secrets
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -33,6 +35,9 @@ models = typer.Typer(help="The model files: list them, fetch them, or bring your
 app.add_typer(models, name="models", invoke_without_command=True)
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
+# The parser's own errors; typer carries its click along or imports it, by its version.
+WrongUsage: Any = typer.BadParameter.__mro__[1]
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 
@@ -40,14 +45,30 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")
 def main() -> None:
     """Run the command line; an error is one sentence and its exit code."""
     try:
-        app()
-    except (KSameError, OSError) as error:
-        sentence = str(error) if isinstance(error, KSameError) else f"{error.strerror}: {error.filename}."
-        code = getattr(error, "exit_code", 1)
+        sys.exit(app(standalone_mode=False))
+    except typer.Abort:
+        sys.exit(130)  # Ctrl-C; typer's newer versions return it
+    except (KSameError, OSError, WrongUsage) as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed, and is all there is to say
+            sys.exit(2)
+        sentence, code = _sentence(error), getattr(error, "exit_code", 1)
         console.print(f"[bold red]ksame:[/] {escape(sentence)}")
         if "--json" in sys.argv:
             _print_json({"error": sentence, "exit_code": code})
         sys.exit(code)
+
+
+def _sentence(error: Exception) -> str:
+    """Say what is wrong in one sentence, also where the parser or the system found it."""
+    if isinstance(error, OSError):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return "The disk is full: make room and try again."
+        what = error.filename or "A file"
+        return f"{what} cannot be used: {error.strerror or error}: check the path and its permissions."
+    if isinstance(error, WrongUsage):
+        words = " ".join(str(error.format_message()).split()).rstrip(".")
+        return f"{words}: see ksame --help."
+    return str(error)
 
 
 @app.callback(invoke_without_command=True)
@@ -95,10 +116,10 @@ def run(
         raise UsageError(
             f"{method} guarantees nothing: give --accept-no-guarantee too, or leave out --method."
         )
-    out, secret = check_folders(output, private, overwrite=overwrite or dry_run or resume)
-    _check_apart(inputs, out)
-    if resume and (out / CERTIFICATE).is_file():
-        raise UsageError(f"There is nothing to resume: {out} is finished.")
+    if resume and not overwrite and (output / CERTIFICATE).is_file():
+        raise UsageError(f"There is nothing to resume: {output} is finished.")
+    out, secret = check_folders(output, private, overwrite=overwrite or dry_run)
+    _check_apart(inputs, out, secret)
     journal, certificate = None, None
     if not dry_run:
         fresh = secrets.randbits(64) if seed is None else seed
@@ -128,16 +149,18 @@ def run(
                     **common,
                 )
         if not dry_run:
-            release.save(out, private=secret, overwrite=overwrite or resume)
+            release.save(out, private=secret, overwrite=overwrite)
             certificate = verify(out, private=secret).certificate
-    except KSameError:
-        if journal:
-            journal.remove()  # a new try starts anew; only a run that was killed leaves its journal
+    except KSameError as error:
+        # What was found is kept where trying again makes sense: on a full disk, or when going on.
+        if journal and not resume and error.exit_code != 1:
+            journal.remove()
         raise
     if journal:
         journal.remove()
     figures = _summary(release, certificate)
     code = 5 if figures["untouched_faces"] else 4 if figures["failures"] else 0
+    _tell_failures(figures["failures"])
     if not quiet:
         _tell(release, figures, None if dry_run else out)
     if as_json:
@@ -208,14 +231,19 @@ def add(name: str, file: Path) -> None:
     console.print(f"[green]✓[/] {escape(str(weights.add(name, file)))}")
 
 
-def _check_apart(inputs: list[Path], out: Path) -> None:
+def _check_apart(inputs: list[Path], out: Path, secret: Path) -> None:
     """Refuse to write among the inputs, or over them."""
     for path in inputs:
-        real = path.resolve()
-        if real == out or real in out.parents:
-            raise UsageError(f"The release {out} would lie inside the input {path}: name a folder elsewhere.")
-        if out in real.parents:
-            raise UsageError(f"The input {path} lies inside the release {out}: name a folder elsewhere.")
+        real = Path(os.path.realpath(path))  # a link that leads to itself is for the reader to report
+        for what, folder in (("release", out), ("private folder", secret)):
+            if real == folder or real in folder.parents:
+                raise UsageError(
+                    f"The {what} {folder} would lie inside the input {path}: name a folder elsewhere."
+                )
+            if folder in real.parents:
+                raise UsageError(
+                    f"The input {path} lies inside the {what} {folder}: name a folder elsewhere."
+                )
 
 
 @contextmanager
@@ -260,12 +288,16 @@ def _summary(release: Release, certificate: Mapping[str, Any] | None) -> dict[st
     }
 
 
+def _tell_failures(failures: Sequence[Mapping[str, str]]) -> None:
+    """Name each photo for which nothing was published; it is an error, so --quiet does not hide it."""
+    for failure in failures:
+        console.print(f"[yellow]![/] {escape(failure['input'])}: {escape(failure['reason'])}")
+
+
 def _tell(release: Release, figures: Mapping[str, Any], out: Path | None) -> None:
     """Say in words what was done."""
     if release.details.get("subjects") == "auto":
         _tell_people(release)
-    for failure in figures["failures"]:
-        console.print(f"[yellow]![/] {escape(failure['input'])}: {escape(failure['reason'])}")
     console.print(
         f"{figures['people']} people in {figures['photos']} photos: {figures['faces']} faces replaced by"
         f" {figures['distinct']} new ones, {figures['published']} files."

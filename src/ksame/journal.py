@@ -6,6 +6,7 @@ It lives in the private folder while a run is under way and is removed when the 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ksame.core import UsageError
 from ksame.faces.detect import Boxes
 
 COLUMNS = {"xyxy": (-1, 4), "score": (-1,), "five": (-1, 5, 2)}
@@ -61,6 +63,19 @@ class Journal:
     def _append(self, line: Mapping[str, Any]) -> None:
         with self.path.open("a", encoding="ascii") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def seed_of(seed: int | None, journal: Journal | None) -> int:
+    """Return the seed of a run: the one given, that of the run it goes on with, or a fresh one.
+
+    >>> seed_of(7, None)
+    7
+    """
+    if seed is None:
+        return journal.seed if journal else secrets.randbits(64)
+    if not 0 <= seed < 2**256:
+        raise UsageError(f"seed must be an integer from 0 to 2**256 - 1. Got {seed}.")
+    return seed
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -29,7 +28,7 @@ from ksame.core import (
 from ksame.faces.detect import residual
 from ksame.gather import Gathered, Picture, Watch, gather, sources_of
 from ksame.geometry import FRAME, INNER_LIPS, MOUTH_LEFT, MOUTH_RIGHT
-from ksame.journal import Journal
+from ksame.journal import Journal, seed_of
 from ksame.naming import name_faces, read_names
 from ksame.partition import METHODS as PARTITIONS
 from ksame.partition import select as group_by
@@ -123,10 +122,9 @@ def deidentify(
     names = names or ("keep" if publish == "scene" else "random")
     sources = sources_of(inputs)
     given = read_names(sources, subjects, as_k(k))
-    if seed is None:
-        seed = journal.seed if journal else secrets.randbits(64)
-    if not 0 <= seed < 2**256:
-        raise UsageError(f"seed must be an integer from 0 to 2**256 - 1. Got {seed}.")
+    if select is not None:
+        _choose("column to select by", given.labels, select)  # told before the long work
+    seed = seed_of(seed, journal)
 
     scale = None if drawn else 1.0  # pixel vectors at the scale of large photos would not fit in memory
     found = gather(sources, scale=scale, jobs=jobs, engine=engine, journal=journal, watch=watch)
@@ -172,7 +170,8 @@ def deidentify(
 def _choose(option: str, choices: Mapping[str, T], name: str) -> T:
     """Return what a name stands for, or say which names there are."""
     if name not in choices:
-        raise UsageError(f"There is no {option} {name!r}: choose one of {', '.join(choices)}.")
+        which = f"choose one of {', '.join(choices)}" if choices else "give --subjects a csv that has it"
+        raise UsageError(f"There is no {option} {name!r}: {which}.")
     return choices[name]
 
 

@@ -26,6 +26,7 @@ from ksame.core import Guarantee, GuaranteeViolated, UsageError, check_law
 FORMAT = "ksame certificate 1"
 CERTIFICATE = "certificate.json"
 REPORT = "report.html"  # written after the certificate, by audit: the one file it cannot cover
+PRIVATE = ("settings.json", "failures.csv", "mapping.csv")
 SOFTWARE = ("ksame", "numpy", "scipy", "opencv-python-headless", "openvino", "pillow")
 
 
@@ -144,9 +145,18 @@ class Release:
 
             certificate = self.certificate(put)
             (into / CERTIFICATE).write_text(_pretty(certificate), encoding="ascii")
-            _save_private(secret, self.private, certificate["digest"])  # before the release is in place
+            parts.extend(_private_parts(secret, self.private, certificate["digest"]))
 
-        media.publish(out, write, overwrite=overwrite)
+        # The mapping is on the disk before the release is in place, but takes the place of an earlier one
+        # only after: a crash leaves either release with its own mapping.
+        parts: list[Path] = []
+        try:
+            media.publish(out, write, overwrite=overwrite)
+            for part in parts:
+                part.replace(part.with_suffix(""))
+        finally:
+            for name in PRIVATE:
+                (secret / f"{name}.part").unlink(missing_ok=True)
         return out
 
 
@@ -158,8 +168,8 @@ def check_folders(
     It is called before the long work as well as before writing: nobody wants to hear of a
     mistyped folder after an hour.
     """
-    out = Path(folder).resolve()
-    secret = Path(private).resolve() if private is not None else out.with_name(out.name + ".private")
+    out = _real(folder)
+    secret = _real(private) if private is not None else out.with_name(out.name + ".private")
     if secret == out or out in secret.parents or secret in out.parents:
         raise UsageError(f"The private folder {secret} must be apart from the release {out}.")
     for path in (out, secret):
@@ -175,6 +185,13 @@ def check_folders(
             f"{secret} holds the mapping of an earlier release: name another --private, or give --overwrite."
         )
     return out, secret
+
+
+def _real(folder: str | Path) -> Path:
+    try:
+        return Path(folder).resolve()
+    except (OSError, RuntimeError):
+        raise UsageError(f"{folder} cannot be made: a link on the way leads back to itself.") from None
 
 
 @dataclass(frozen=True)
@@ -314,27 +331,24 @@ def _check_private(secret: Path, certificate: Mapping[str, Any], claim: Guarante
         yield f"behind every face are at least {claim.k} different people, and no person is behind two"
 
 
-def _save_private(folder: Path, private: Private, digest: str) -> None:
-    """Write the private folder, readable by its owner only."""
+def _private_parts(folder: Path, private: Private, digest: str) -> Iterator[Path]:
+    """Write the private files under names that end in .part, readable by their owner only."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     settings = dict(private.settings) | {"certificate": digest}
-    _replace(folder / "settings.json", json.dumps(settings, indent=2, ensure_ascii=True) + "\n")
-    for name, kind, rows in (
-        ("failures.csv", Failure, private.failures),
-        ("mapping.csv", Row, private.mapping),  # last: its presence says that the folder is complete
-    ):
+    texts = [json.dumps(settings, indent=2, ensure_ascii=True) + "\n"]
+    for kind, rows in ((Failure, private.failures), (Row, private.mapping)):
         table = io.StringIO(newline="")
         csv.writer(table, lineterminator="\n").writerows([kind._fields, *rows])
-        _replace(folder / name, table.getvalue())
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all; names that are not UTF-8 keep their bytes."""
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(text.encode("utf-8", "surrogateescape"))
-    part.chmod(0o600)
-    part.replace(path)
+        texts.append(table.getvalue())
+    for name, text in zip(PRIVATE, texts, strict=True):
+        part = folder / f"{name}.part"
+        with part.open("wb") as file:
+            part.chmod(0o600)
+            file.write(text.encode("utf-8", "surrogateescape"))  # names that are not UTF-8 keep their bytes
+            file.flush()
+            os.fsync(file.fileno())
+        yield part
 
 
 def _pretty(certificate: Mapping[str, Any]) -> str:
