@@ -154,6 +154,6 @@ RECOGNISERS: dict[str, Recogniser] = {
         Recogniser("sface", 112, _FIVE, 128, _network("sface", 0, 1, first=True), same_person=1.02),
         Recogniser("mobilefacenet", 112, _FIVE, 192, _network("mobilefacenet", 127.5, 128), same_person=0.9),
         Recogniser("facenet", 160, _LOOSE, 512, _network("facenet", 127.5, 127.5), same_person=0.8),
-        Recogniser("dlib", 150, _CHIP, 128, _dlib, same_person=0.47),
+        Recogniser("dlib", 150, _CHIP, 128, _dlib, same_person=0.48),
     )
 }
