@@ -19,7 +19,7 @@ from scipy.spatial import KDTree
 from ksame.core import CannotGuarantee, FaceSet, UsageError, as_k
 from ksame.faces import subjects as people
 from ksame.gather import Gathered, Source
-from ksame.geometry import to_frame, transform
+from ksame.geometry import FRAME, to_frame, transform
 from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
 
 SAME_PHOTO = 1.5  # mean difference in grey levels under which two small pictures are one
@@ -81,9 +81,10 @@ def name_faces(found: Gathered, given: Given) -> tuple[FaceSet, Told]:
         return named, Told(given.how, _ASSUMED[given.how])
     recogniser = default_recogniser()
     threshold = RECOGNISERS[recogniser].same_person
+    scale = faces.rgb.shape[2] / FRAME.width  # of the registered pictures, where the points are now
     codes = np.concatenate(
         [
-            embed(recogniser, rgb, transform(to_frame(p), p)[None])
+            embed(recogniser, rgb, scale * transform(to_frame(p), p)[None])
             for rgb, p in zip(faces.rgb, faces.points, strict=True)
         ]
     )
