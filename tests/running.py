@@ -1,0 +1,57 @@
+"""How the command ended, and what lies in a folder: shared by the tests that run the whole way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Outcome(NamedTuple):
+    """Exit code, stdout and stderr of one run of the command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """What ``--json`` printed: one object and nothing beside it."""
+        return json.loads(self.out)
+
+    @property
+    def sentence(self) -> str:
+        """The one error, which must be one sentence on one line."""
+        (line,) = [line for line in self.err.splitlines() if line.startswith("ksame: ")]
+        assert line.endswith("."), line
+        assert "Traceback" not in self.err
+        return line.removeprefix("ksame: ")
+
+
+def shell(*args: str | Path, start: str = "", **options: Any) -> Outcome:
+    """Run the real command in a process of its own, after the Python statements of ``start``."""
+    code = f"import sys\n{start}\nsys.argv[0] = 'ksame'\nfrom ksame.cli import main\nmain()"
+    way = ["-c", code] if start else ["-m", "ksame"]
+    done = subprocess.run(
+        [sys.executable, *way, *map(os.fspath, args)], capture_output=True, timeout=300, **options
+    )
+    # bytes that are not UTF-8 must not break the tests either
+    return Outcome(done.returncode, *(os.fsdecode(stream) for stream in (done.stdout, done.stderr)))
+
+
+def tree(folder: Path) -> set[str]:
+    """Everything below a folder, by relative name."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The sha256 of every file below a folder."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
