@@ -45,17 +45,26 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")
 def main() -> None:
     """Run the command line; an error is one sentence and its exit code."""
     try:
-        sys.exit(app(standalone_mode=False))
+        code = app(standalone_mode=False)
     except typer.Abort:
-        sys.exit(130)  # Ctrl-C; typer's newer versions return it
+        code = 130  # Ctrl-C; typer's newer versions return it
     except (KSameError, OSError, WrongUsage) as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed, and is all there is to say
-            sys.exit(2)
-        sentence, code = _sentence(error), getattr(error, "exit_code", 1)
-        console.print(f"[bold red]ksame:[/] {escape(sentence)}")
-        if "--json" in sys.argv:
-            _print_json({"error": sentence, "exit_code": code})
-        sys.exit(code)
+        code = _complain(error)
+    sys.exit(code)
+
+
+def _complain(error: Exception) -> int:
+    """Say what is wrong, and return the exit code that says it too."""
+    code = int(getattr(error, "exit_code", 1))
+    if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed, and is all there is to say
+        return code
+    sentence = _sentence(error)
+    for note in getattr(error, "__notes__", ()):
+        console.print(f"[yellow]![/] {escape(note)}")
+    console.print(f"[bold red]ksame:[/] {escape(sentence)}")
+    if "--json" in sys.argv:
+        _print_json({"error": sentence, "exit_code": code})
+    return code
 
 
 def _sentence(error: Exception) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 
 from ksame import media
-from ksame.core import FaceSet, FloatArray, InputError, UsageError
+from ksame.core import CannotGuarantee, FaceSet, FloatArray, InputError, UsageError
 from ksame.faces.detect import Boxes, detect
 from ksame.faces.landmarks import landmarks
 from ksame.geometry import FRAME, MESH, five_points, register
@@ -27,6 +31,7 @@ MIN_EYES = 10.0
 MIN_PRESENCE = 0.5
 
 
+T = TypeVar("T")
 Picture = str | Path | NDArray[np.uint8]
 
 
@@ -108,19 +113,60 @@ def gather(
     """
     known = [journal.recall(source.name, _stamp(source)) if journal else None for source in sources]
     scale = scale or _scale(sources)
-    tasks = (joblib.delayed(_look)(s, boxes, scale) for s, boxes in zip(sources, known, strict=True))
+    tasks = ((source, boxes, scale) for source, boxes in zip(sources, known, strict=True))
+    found: list[Found] = []
+    with closing(side_by_side(_look, tasks, jobs=jobs, engine=engine)) as results:
+        for source, old, result in zip(sources, known, results, strict=True):
+            if journal and old is None and result.boxes is not None:
+                journal.remember(source.name, _stamp(source), result.boxes)
+            found.append(result)
+            if watch:
+                watch("finding faces", len(found), len(sources))
+    return _join(sources, found)
+
+
+def side_by_side(
+    work: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, jobs: int | None, engine: str = "threading"
+) -> Generator[T, None, None]:
+    """Yield the result for each task's arguments, in order, made by several workers.
+
+    Whoever leaves the loop early closes it: no new task is begun then, and those under way are let
+    finish. A thread that is still inside a network when the interpreter ends would abort the process.
+    """
     try:
         parallel = joblib.Parallel(n_jobs=jobs or -1, backend=engine, return_as="generator")
     except ValueError:
         raise UsageError(f"There is no engine {engine!r}: threading and loky are always there.") from None
-    found = []
-    for done, (source, result) in enumerate(zip(sources, parallel(tasks), strict=True), start=1):
-        if journal and known[done - 1] is None and result.boxes is not None:
-            journal.remember(source.name, _stamp(source), result.boxes)
-        found.append(result)
-        if watch:
-            watch("finding faces", done, len(sources))
-    return _join(sources, found)
+    over: list[bool] = []  # lists, because they are changed at one stroke and can be sent to processes
+    busy: list[bool] = []
+
+    def counted(*task: Any) -> T | None:
+        busy.append(True)
+        try:
+            return None if over else work(*task)
+        finally:
+            busy.pop()
+
+    results = parallel(joblib.delayed(counted)(*task) for task in takewhile(lambda _: not over, tasks))
+    try:
+        for result in results:  # noqa: UP028  # yield from would close joblib's generator, which complains
+            yield result
+    finally:
+        over.append(True)
+        deque(results, maxlen=0)
+        while busy:  # joblib does not wait for its threads when Ctrl-C stops it
+            time.sleep(0.01)
+
+
+@contextmanager
+def blaming(failures: Iterable[Failure]) -> Iterator[None]:
+    """Add the photos that failed to an error about too few people: they may be why."""
+    try:
+        yield
+    except CannotGuarantee as error:
+        for failure in failures:
+            error.add_note(f"{failure.input}: {failure.reason}")
+        raise
 
 
 def _join(sources: Sequence[Source], found: Sequence[Found]) -> Gathered:

@@ -26,7 +26,7 @@ from ksame.core import (
     check_law,
 )
 from ksame.faces.detect import residual
-from ksame.gather import Gathered, Picture, Watch, gather, sources_of
+from ksame.gather import Gathered, Picture, Watch, blaming, gather, sources_of
 from ksame.geometry import FRAME, INNER_LIPS, MOUTH_LEFT, MOUTH_RIGHT
 from ksame.journal import Journal, seed_of
 from ksame.naming import name_faces, read_names
@@ -128,7 +128,9 @@ def deidentify(
 
     scale = None if drawn else 1.0  # pixel vectors at the scale of large photos would not fit in memory
     found = gather(sources, scale=scale, jobs=jobs, engine=engine, journal=journal, watch=watch)
-    faces, told = name_faces(found, given)
+    with blaming(found.failures):
+        faces, told = name_faces(found, given)
+        as_k(k, len(np.unique(faces.subject)))
     space = _appearance(model, faces) if drawn else how.space.fit(faces)
     label = _column(faces, select)
     plan = _plan(space.encode(faces), k, how.replace, partition, faces.subject, label, seed)

@@ -15,6 +15,7 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -93,12 +94,14 @@ class Release:
         """
         hashes: dict[str, str] = {}
         untouched: dict[str, int] = {}  # by hash: equal files are inspected once
-        for name, data in self.files.items():
-            hashes[name] = hashlib.sha256(data).hexdigest()
-            if hashes[name] not in untouched:
-                untouched[hashes[name]] = self.inspect(name, data)
-            if write:
-                write(name, data)
+        # closed when writing fails: what makes the files side by side must not outlive this
+        with closing(item for item in self.files.items()) as files:
+            for name, data in files:
+                hashes[name] = hashlib.sha256(data).hexdigest()
+                if hashes[name] not in untouched:
+                    untouched[hashes[name]] = self.inspect(name, data)
+                if write:
+                    write(name, data)
         hashes = dict(sorted(hashes.items()))
         people: dict[int, set[str]] = {}
         for row in self.private.mapping:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Container, ItemsView, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
 from ksame import media
 from ksame.core import FloatArray
 from ksame.faces.detect import residual
-from ksame.gather import Gathered, Source, pixels
+from ksame.gather import Gathered, Source, pixels, side_by_side
 from ksame.render import cover
 
 Paint = Callable[[NDArray[np.uint8], int], NDArray[np.uint8]]
@@ -72,8 +72,8 @@ class _Side(ItemsView[str, bytes]):
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
         scenes = self._mapping
-        parallel = joblib.Parallel(n_jobs=scenes.jobs or -1, backend="threading", return_as="generator")
-        yield from zip(scenes, parallel(joblib.delayed(scenes.__getitem__)(n) for n in scenes), strict=True)
+        with closing(side_by_side(scenes.__getitem__, zip(scenes, strict=True), jobs=scenes.jobs)) as made:
+            yield from zip(scenes, made, strict=True)
 
 
 def painted(

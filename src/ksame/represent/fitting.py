@@ -1,0 +1,272 @@
+"""Fitting the appearance model to a picture [G6 4.2, eq. 3].
+
+Both solvers look for the shape p and the appearance lambda with the least squares of
+A_0(x) + sum lambda_i A_i(x) - I(W(x; p)) over the pixels x of the mean shape. Both are inverse
+compositional: the step is found on the model, where no derivative depends on the warp, and the warp is
+composed with the inverse of the step. The symbols are those of the algorithms' authors, Matthews and
+Baker, whom [G6] cites: s_0, s_i, A_0, A_i are the model's s_bar, Phi_s, t_bar, Phi_t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple, Self, get_args
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+from scipy.ndimage import map_coordinates
+from scipy.sparse import csr_array
+
+from ksame.core import FloatArray, IntArray, UsageError
+from ksame.geometry import Raster, align, crop, similarity, transform
+from ksame.represent.appearance import TEXTURE, AppearanceSpace
+
+Method = Literal["simultaneous", "project-out"]
+KEEP = 0.95  # share of the texture's variance that is fitted: the last axes would explain a wrong shape too
+MARGIN = 24  # pixels around the mean shape's picture, for starts that are off
+EDGE = 2  # pixels at the face's edge that are left out: what lies behind it is not in the model
+REST = 0.02  # pixels of the coded texture: a mean step below this is none
+MOST = 3.0  # standard deviations: further out no shape is a face's
+
+
+class Fit(NamedTuple):
+    """Where a model came to rest on a picture."""
+
+    points: FloatArray  # (m, 2), in pixels of the picture
+    residual: float  # root mean square of (3), in grey levels
+    rounds: int
+    converged: bool
+
+
+def fit(
+    model: AppearanceSpace,
+    rgb: NDArray[np.uint8],
+    start: FloatArray,
+    *,
+    method: Method = "simultaneous",
+    rounds: int = 40,
+) -> Fit:
+    """Bring landmarks that are about right to where the model explains the picture best [G6 eq. 3].
+
+    Deviations: steps are damped after Levenberg, so that (3) only falls; grey is fitted, and the photo's
+    contrast and brightness are free, since they tell nothing of a shape; lambda is solved for anew after
+    each step, not carried along to first order.
+
+    Parameters
+    ----------
+    model : AppearanceSpace
+        The model.
+    rgb : (h, w, 3) uint8
+        A photo.
+    start : (m, 2)
+        The model's landmarks in it, off by up to about 10 % of the distance between the eyes.
+    method : str
+        ``simultaneous`` takes the derivatives at the appearance that is seen, ``project-out`` at the
+        mean: a little faster, and not as sure.
+    rounds : int
+        The most steps to try.
+
+    Examples
+    --------
+    The model's mean face, from a start that is 6 pixels off:
+
+    >>> from importlib import resources
+    >>> model = AppearanceSpace.load(resources.files("ksame") / "models" / "appearance.npz")
+    >>> picture = model.decode(np.zeros((1, len(model.deviation))))[0]
+    >>> truth = model.shape * picture.shape[1] / 256
+    >>> fitted = fit(model, picture, truth + [5.0, -3.0])
+    >>> fitted.converged, bool(np.linalg.norm(fitted.points - truth, axis=1).mean() < 0.5)
+    (True, True)
+    """
+    if method not in get_args(Method):
+        raise UsageError(f"There is no method {method!r}: choose one of {', '.join(get_args(Method))}.")
+    if np.shape(start) != model.shape.shape:
+        raise UsageError(f"start must be {model.shape.shape}, as the model's shape. Got {np.shape(start)}.")
+    if rounds < 1:
+        raise UsageError(f"rounds must be at least 1. Got {rounds}.")
+    template = _template(model)
+    there = similarity(start, template.s_0)
+    view = _grey(crop(rgb, there, *template.size))
+    now = template.look(view, template.plausible(transform(there, start)))
+    damping, converged, done = 0.01, False, 0
+    while not converged and done < rounds:
+        done += 1
+        images = template.steepest if method == "project-out" else template.descent(now.lam)
+        new = template.look(view, template.composed(now.shape, step(images, now.error, damping)))
+        if new.cost < now.cost:
+            converged = bool(np.linalg.norm(new.shape - now.shape, axis=1).mean() < REST)
+            now, damping = new, damping / 10
+        else:
+            damping *= 10
+            converged = damping > 1e3  # not even the smallest step down the slope is better
+    back = cv2.invertAffineTransform(there)
+    return Fit(transform(back, now.shape), float(np.sqrt(now.cost)), done, converged)
+
+
+def step(images: FloatArray, error: FloatArray, damping: float) -> FloatArray:
+    """Return Delta p = H^-1 J^T e from steepest-descent images J (p, c) and an error image e (p,)."""
+    hessian = images.T @ images  # (c, c)
+    delta: FloatArray = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), images.T @ error)
+    return delta
+
+
+class Look(NamedTuple):
+    """A shape in the view, and how the model explains what is seen under it."""
+
+    shape: FloatArray  # (m, 2)
+    lam: FloatArray  # (b,): the appearance that explains most
+    error: FloatArray  # (p,): I(W(x; p)) - A_0 - sum lambda_i A_i
+    cost: float  # its mean square
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """What a model gives once for all pictures, at the scale of the coded texture.
+
+    Parameters
+    ----------
+    size : (int, int)
+        Width and height of the view that a picture is cropped to.
+    s_0 : (m, 2)
+        The mean shape in the view.
+    s : (4 + a, m, 2)
+        The directions in which it moves: size, roll, x, y, and those of the model.
+    limits : (a,)
+        The largest parameters of the latter.
+    triangles : (t, 3)
+        The mesh.
+    weights : (p, m) sparse
+        The p pixels x that are fitted, as means of vertices.
+    a_0, a : (p,), (b, p)
+        Mean appearance, and orthonormal axes.
+    slope_0, slope : (2, p), (b, 2, p)
+        Their gradients along x and y.
+    """
+
+    size: tuple[int, int]
+    s_0: FloatArray
+    s: FloatArray
+    limits: FloatArray
+    triangles: IntArray
+    weights: csr_array
+    a_0: FloatArray
+    a: FloatArray
+    slope_0: FloatArray
+    slope: FloatArray
+
+    @classmethod
+    def of(cls, model: AppearanceSpace) -> Self:
+        """Prepare a model."""
+        covered = np.pad(model.raster.covered, MARGIN)
+        height, width = covered.shape
+        s_0 = model.small_shape + MARGIN
+        inner = cv2.erode(covered.astype(np.uint8), np.ones((2 * EDGE + 1,) * 2, np.uint8)) > 0
+        kept = int((np.cumsum(model.texture_variance) < KEEP * model.texture_variance.sum()).sum()) + 1
+        axes = model.texture_axes[:kept].reshape(kept, -1, 3)
+        rows = _grey(np.concatenate([model.texture.reshape(1, -1, 3), np.ones_like(axes[:1]), axes]))
+        pictures = np.zeros((len(rows), height, width))
+        pictures[:, covered] = rows
+        down, across = (slope[:, inner] for slope in np.gradient(pictures, axis=(1, 2)))
+        raw, slopes = pictures[:, inner], np.stack([across, down], axis=1)  # (b, p), (b, 2, p)
+        q, r = qr(raw.T, mode="economic")  # contrast, brightness and the model's axes, made orthonormal
+        return cls(
+            size=(width, height),
+            s_0=s_0,
+            s=np.concatenate([_moves(s_0), model.shape_axes.reshape(-1, *s_0.shape).astype(float)]),
+            limits=MOST * TEXTURE * np.sqrt(model.shape_variance),
+            triangles=model.triangles,
+            weights=Raster.of(s_0, model.triangles, width, height).weights[np.flatnonzero(inner[covered])],
+            a_0=raw[0],
+            a=q.T,
+            slope_0=slopes[0],
+            slope=solve_triangular(r.T, slopes.reshape(len(raw), -1), lower=True).reshape(slopes.shape),
+        )
+
+    @cached_property
+    def motion(self) -> FloatArray:
+        """dW/dp at p = 0, (2, p, 4 + a): how each pixel moves with each parameter."""
+        return np.stack([self.weights @ self.s[..., axis].T for axis in (0, 1)])
+
+    @cached_property
+    def steepest(self) -> FloatArray:
+        """The steepest-descent images of A_0: those of project-out, the same in every round."""
+        return self.descent(np.zeros(len(self.a)))
+
+    def descent(self, lam: FloatArray) -> FloatArray:
+        """Return (grad A_0 + sum lambda_i grad A_i) dW/dp, (p, 4 + a), less what the A_i explain of it.
+
+        The A_i are orthonormal, so that leaving them out of the images is the elimination of Delta lambda
+        from the joint system of shape and appearance: Delta p is the same.
+        """
+        across, down = self.slope_0 + np.tensordot(lam, self.slope, axes=1)  # (p,), (p,)
+        images = across[:, None] * self.motion[0] + down[:, None] * self.motion[1]
+        rest: FloatArray = images - self.a.T @ (self.a @ images)
+        return rest
+
+    def look(self, view: FloatArray, shape: FloatArray) -> Look:
+        """Return how the model explains what the view shows under a shape."""
+        x, y = (self.weights @ shape).T
+        seen = map_coordinates(view, [y, x], order=1, mode="nearest")  # I(W(x; p)), (p,)
+        lam = self.a @ (seen - self.a_0)
+        error = seen - self.a_0 - lam @ self.a
+        return Look(shape, lam, error, float(np.mean(error**2)))
+
+    def composed(self, shape: FloatArray, delta: FloatArray) -> FloatArray:
+        """Return the vertices of W(x; p) o W(x; Delta p)^-1, to first order, as the model can take them.
+
+        The inverse step moves the vertices of s_0 by - sum s_i Delta p_i. The present warp carries this
+        on by the mean of the affine maps of the triangles around each vertex.
+        """
+        move = np.tensordot(delta, self.s, axes=1)  # (m, 2)
+        affine = _edges(shape, self.triangles) @ self.unwarp  # (t, 2, 2)
+        around = (self.shares @ affine.reshape(-1, 4)).reshape(-1, 2, 2)  # (m, 2, 2)
+        return self.plausible(shape - np.einsum("mij,mj->mi", around, move))
+
+    @cached_property
+    def unwarp(self) -> FloatArray:
+        """The inverse edges (t, 2, 2) of the mean shape's triangles."""
+        return np.linalg.pinv(_edges(self.s_0, self.triangles))
+
+    @cached_property
+    def shares(self) -> csr_array:
+        """The part of each triangle in its vertices, (m, t), by area: a sliver must not steer."""
+        area = np.abs(np.linalg.det(_edges(self.s_0, self.triangles))) + 1e-9
+        which = np.repeat(np.arange(len(area)), 3)
+        total = np.bincount(self.triangles.ravel(), area[which], minlength=len(self.s_0))
+        part = area[which] / total[self.triangles.ravel()]
+        return csr_array((part, (self.triangles.ravel(), which)), shape=(len(self.s_0), len(area)))
+
+    def plausible(self, shape: FloatArray) -> FloatArray:
+        """Return the shape that the model can take nearest to one, at its place, size and roll."""
+        phi = self.s[4:].reshape(len(self.limits), -1)  # (a, 2m)
+        p = phi @ (align(shape[None], self.s_0)[0] - self.s_0).ravel()
+        taken = self.s_0 + (np.clip(p, -self.limits, self.limits) @ phi).reshape(-1, 2)
+        return transform(similarity(self.s_0, shape), taken)
+
+
+@lru_cache(maxsize=2)
+def _template(model: AppearanceSpace) -> Template:
+    return Template.of(model)
+
+
+def _grey(rgb: NDArray[Any]) -> FloatArray:
+    grey: FloatArray = rgb.mean(axis=-1, dtype=np.float64)
+    return grey
+
+
+def _moves(shape: FloatArray) -> FloatArray:
+    """Return the directions (4, m, 2) in which size, roll and place move a shape, of length 1."""
+    z = (shape - shape.mean(axis=0)) @ [1, 1j]  # as in geometry.similarity
+    moves = np.stack([z, 1j * z, np.ones_like(z), np.full_like(z, 1j)])
+    moves /= np.linalg.norm(moves, axis=1, keepdims=True)
+    return np.stack([moves.real, moves.imag], axis=-1)
+
+
+def _edges(shape: FloatArray, triangles: IntArray) -> FloatArray:
+    """Return (t, 2, 2): two edges of each triangle, as columns."""
+    corners = shape[triangles]  # (t, 3, 2)
+    edges: FloatArray = (corners[:, 1:] - corners[:, :1]).transpose(0, 2, 1)
+    return edges
