@@ -311,6 +311,8 @@ def _tell(release: Release, figures: Mapping[str, Any], out: Path | None) -> Non
         f"{figures['people']} people in {figures['photos']} photos: {figures['faces']} faces replaced by"
         f" {figures['distinct']} new ones, {figures['published']} files."
     )
+    for note in release.details.get("notes", ()):
+        console.print(f"[yellow]![/] {escape(note)}")
     console.print(f"[bold]{escape(figures['claim'])}[/]")
     if figures["untouched_faces"]:
         console.print(f"[bold red]A second detector sees {figures['untouched_faces']} untouched faces.[/]")

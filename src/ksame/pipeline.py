@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from ksame import media, render, weights
+from ksame.apart import chosen, likely
 from ksame.core import (
     FaceSet,
     FloatArray,
@@ -27,7 +29,7 @@ from ksame.core import (
 )
 from ksame.faces.detect import residual
 from ksame.gather import Gathered, Picture, Watch, blaming, gather, sources_of
-from ksame.geometry import FRAME, INNER_LIPS, MOUTH_LEFT, MOUTH_RIGHT
+from ksame.geometry import FRAME, INNER_LIPS, MESH, MOUTH_LEFT, MOUTH_RIGHT, NOSE_TIP, with_ring
 from ksame.journal import Journal, seed_of
 from ksame.naming import name_faces, read_names
 from ksame.partition import METHODS as PARTITIONS
@@ -93,7 +95,9 @@ def deidentify(
     subjects : str, path or sequence
         Who is the same person: ``auto``, ``folder``, ``prefix``, a csv file, or one name per photo.
     select : str, optional
-        A column of the csv: people with different values are never put in one group [G5 4.2].
+        A column of the csv, or ``gender``, ``age`` or ``expression`` as predicted: people with different
+        values are never put in one group [G5 4.2]. By default apparent gender and age are kept apart as
+        far as the set allows (not by ksame-pixel and ksame-eigen).
     names : str, optional
         Published file names: ``random`` (portraits), or ``keep`` those of the inputs (scenes).
     composite : str
@@ -132,8 +136,14 @@ def deidentify(
         faces, told = name_faces(found, given)
         as_k(k, len(np.unique(faces.subject)))
     space = _appearance(model, faces) if drawn else how.space.fit(faces)
-    label = _column(faces, select)
-    plan = _plan(space.encode(faces), k, how.replace, partition, faces.subject, label, seed)
+    codes = space.encode(faces)
+    label: NDArray[Any] = np.zeros(len(faces), int)
+    notes: tuple[str, ...] = ()
+    if select is not None:
+        label = chosen(faces, select)
+    elif drawn:
+        label, notes = likely(faces, codes, k if how.replace == "centroid" else 2 * k)
+    plan = _plan(codes, k, how.replace, partition, faces.subject, label, seed)
     if publish == "scene":
         out = _scenes(space, faces, plan, found, composite, names, seed, jobs)
     else:
@@ -155,6 +165,7 @@ def deidentify(
         details={
             "partition": partition,
             "select": select,
+            "notes": list(notes),
             "subjects": told.how,
             "weights": {name: weights.CATALOGUE[name].sha256 for name in used},
         },
@@ -182,13 +193,6 @@ def _appearance(model: str | Path, faces: FaceSet) -> AppearanceSpace:
     if model == "own":
         return AppearanceSpace.fit(faces)
     return AppearanceSpace.shipped() if model == "shipped" else AppearanceSpace.load(model)
-
-
-def _column(faces: FaceSet, select: str | None) -> NDArray[Any]:
-    """Return the label that keeps people apart; without one all are alike."""
-    if select is None:
-        return np.zeros(len(faces), int)
-    return _choose("column to select by", faces.labels, select)
 
 
 class Plan(NamedTuple):
@@ -286,12 +290,12 @@ def _portraits(space: Space, faces: FaceSet, plan: Plan, names: str, seed: int) 
 def _draw(space: AppearanceSpace, faces: FaceSet, plan: Plan) -> list[render.Surrogate]:
     """Draw each new face, at the resolution of the photos."""
     shapes = on_frame(faces)
-    calm = _calm(shapes)
+    unfit = _unfit(faces, shapes)
 
     def mean(rows: IntArray) -> render.Surrogate:
-        one = _one_each(rows, faces.subject, calm)
+        one = _one_each(rows, faces.subject, unfit)
         shares = np.full(len(one), 1 / len(one))
-        return render.surrogate(faces.rgb[one], shapes[one], shares, space.triangles)
+        return render.surrogate(faces.rgb[one], with_ring(shapes[one]), shares, space.ringed)
 
     if plan.made_of:
         return [mean(rows) for rows in plan.made_of]
@@ -300,24 +304,31 @@ def _draw(space: AppearanceSpace, faces: FaceSet, plan: Plan) -> list[render.Sur
     some = np.isin(faces.subject, np.unique(faces.subject)[:: max(1, len(faces) // 50)])  # memory is finite
     base, most = mean(np.flatnonzero(some)), 2.5 * space.deviation
     changes = np.clip(plan.codes - plan.codes.mean(axis=0), -most, most)  # further out no face is found
-    moves = space.shape_change(changes) * base.rgb.shape[1] / FRAME.width
+    scale = base.rgb.shape[1] / FRAME.width
+    moved = with_ring(base.shape[:MESH] + space.shape_change(changes) * scale)
+    at = with_ring(space.small_shape)
     return [
-        render.varied(base, base.shape + move, space.texture_change(code), space.small_shape, space.triangles)
-        for move, code in zip(moves, changes, strict=True)
+        render.varied(base, shape, space.texture_change(code), at, space.ringed)
+        for shape, code in zip(moved, changes, strict=True)
     ]
 
 
-def _calm(shapes: FloatArray) -> FloatArray:
-    """Return how far from calm each face is: the mouth's width and opening, in units of the frame."""
-    width = np.linalg.norm(shapes[:, MOUTH_RIGHT] - shapes[:, MOUTH_LEFT], axis=1)
-    lips = shapes[:, list(INNER_LIPS)]
-    wide: FloatArray = width + 2 * np.ptp(lips[..., 1], axis=1)
-    return wide
+def _unfit(faces: FaceSet, shapes: FloatArray) -> FloatArray:
+    """Return how ill each photo serves to draw its person: open or wide mouth, turned head, blur.
+
+    All in pixels of the canonical frame; a photo half as sharp counts as 6 of them.
+    """
+    mouth = np.linalg.norm(shapes[:, MOUTH_RIGHT] - shapes[:, MOUTH_LEFT], axis=1)
+    opening = np.ptp(shapes[:, list(INNER_LIPS), 1], axis=1)
+    turned = np.abs(shapes[:, NOSE_TIP, 0] - (shapes[..., 0].min(axis=1) + shapes[..., 0].max(axis=1)) / 2)
+    sharp = np.array([cv2.Laplacian(rgb[..., 1], cv2.CV_32F).std() for rgb in faces.rgb])
+    unfit: FloatArray = mouth + 2 * opening + turned - 6 * np.log2(sharp + 0.1)
+    return unfit
 
 
-def _one_each(rows: IntArray, subjects: NDArray[Any], calm: FloatArray) -> IntArray:
-    """Return each person's calmest photo: a mean of smiling and closed mouths is neither."""
-    order = rows[np.argsort(calm[rows], kind="stable")]
+def _one_each(rows: IntArray, subjects: NDArray[Any], unfit: FloatArray) -> IntArray:
+    """Return each person's fittest photo: a mean of smiling and closed mouths is neither."""
+    order = rows[np.argsort(unfit[rows], kind="stable")]
     _, first = np.unique(subjects[order], return_index=True)
     return order[first]
 
@@ -339,8 +350,8 @@ def _scenes(
 
     def paint(photo: NDArray[np.uint8], row: int) -> NDArray[np.uint8]:
         face = new[plan.output[row]]
-        posed = space.pose(face.shape / scale, shapes[row])
-        return render.scene(photo, faces.points[row], face, posed, space.triangles, composite=composite)
+        posed = space.pose(face.shape[:MESH] / scale, shapes[row])
+        return render.scene(photo, faces.points[row], face, posed, space.ringed, composite=composite)
 
     files, outputs = painted(found, paint, names=names, seed=seed, jobs=jobs)
     return Published(files, outputs, files.inspect)

@@ -8,7 +8,7 @@ group's mean code, without the blur of the model's truncated axes [algorithms 1]
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import cv2
 import numpy as np
@@ -19,6 +19,7 @@ from ksame.geometry import (
     FRAME,
     INNER_LIPS,
     LEFT_EYE,
+    MESH,
     OVAL,
     RIGHT_EYE,
     STILL,
@@ -26,6 +27,7 @@ from ksame.geometry import (
     moving_least_squares,
     similarity,
     transform,
+    with_ring,
 )
 
 GROUND = 236.0  # the plain ground of a portrait, on the 0 .. 255 scale
@@ -122,16 +124,20 @@ def _open(shapes: FloatArray, mean: FloatArray, size: tuple[int, int]) -> Pictur
     return weights
 
 
-def outline(shape: FloatArray, width: int, height: int, *, edge: float) -> Picture:
-    """Return the soft outline of a face, (height, width): 1 inside, 0 at its edge."""
-    ring = shape[list(OVAL)] if len(shape) > max(OVAL) else shape
+def fade(ring: FloatArray, width: int, height: int, *, edge: float, inset: float) -> Picture:
+    """Return (height, width): 0 outside a ring and ``inset`` pixels within it, 1 after ``edge`` more."""
     mask = np.zeros((height + 2, width + 2), np.uint8)
     hull = cv2.convexHull((ring + 1).round().astype(np.int32))
     cv2.fillConvexPoly(mask, hull, 1)
     inside = cv2.distanceTransform(mask, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)[1:-1, 1:-1]
-    # the outermost pixels are often hair or ground: the fade begins a little inside
-    ramp = np.clip((inside - 1 - edge / 3) / max(edge, 1.0), 0, 1)
-    smooth: Picture = cv2.GaussianBlur(ramp * ramp * (3 - 2 * ramp), (0, 0), max(0.8, edge / 8))
+    ramp = np.clip((inside - 1 - inset) / max(edge, 1.0), 0, 1)
+    soft: Picture = cv2.GaussianBlur(_smooth(ramp), (0, 0), max(0.8, edge / 8))
+    return soft
+
+
+def _smooth(ramp: NDArray[Any]) -> NDArray[Any]:
+    """Return a ramp from 0 to 1 without a visible kink at either end."""
+    smooth: NDArray[Any] = ramp * ramp * (3 - 2 * ramp)
     return smooth
 
 
@@ -139,7 +145,9 @@ def portrait(face: Surrogate) -> NDArray[np.uint8]:
     """Return the face on a plain ground: the whole picture is a function of the surrogate alone."""
     height, width = face.rgb.shape[:2]
     edge = FEATHER * FRAME.eyes_apart * width / FRAME.width
-    alpha = outline(face.shape, width, height, edge=edge)[..., None]
+    ring = face.shape[list(OVAL)] if len(face.shape) > max(OVAL) else face.shape
+    # the outermost pixels are often hair or ground: the fade begins a little inside
+    alpha = fade(ring, width, height, edge=edge, inset=edge / 3)[..., None]
     return (alpha * face.rgb + (1 - alpha) * GROUND).round().astype(np.uint8)
 
 
@@ -179,7 +187,7 @@ def scene(
     is deformed so that the old contour meets the new one (6.4-6.5): nothing of the old face is left
     between them.
     """
-    target = transform(similarity(shape[list(STILL)], points[list(STILL)]), shape)
+    target = with_ring(transform(similarity(shape[list(STILL)], points[list(STILL)]), shape[:MESH]))
     left, top, right, bottom = _around(np.concatenate([target, points]), photo.shape)
     if right <= left or bottom <= top:
         return photo
@@ -187,12 +195,13 @@ def scene(
     width, height = right - left, bottom - top
     ground = _meet(photo[top:bottom, left:right], old[list(OVAL)], new[list(OVAL)])
     small, at = _shrunk(face, new)
-    picture = Raster.of(new, triangles, width, height).pull(small, at).astype(np.float32)
-    apart = float(np.linalg.norm(new[STILL[0]] - new[STILL[-1]]))
+    raster = Raster.of(new, triangles, width, height)
+    picture = raster.pull(small, at).astype(np.float32)
+    alpha = np.zeros((height, width), np.float32)
+    inner = np.repeat([1.0, 0.0], [MESH, len(OVAL)])  # 1 on the face, 0 on the ring around it
+    alpha[raster.covered] = _smooth(raster.weights @ inner)
     result = photo.copy()
-    result[top:bottom, left:right] = COMPOSITES[composite](
-        ground, picture, outline(new, width, height, edge=FEATHER * apart)
-    )
+    result[top:bottom, left:right] = COMPOSITES[composite](ground, picture, alpha)
     return result
 
 
@@ -249,7 +258,7 @@ def _picture(ground: NDArray[np.uint8], picture: Picture, alpha: Picture) -> NDA
 
 def _poisson(ground: NDArray[np.uint8], picture: Picture, alpha: Picture) -> NDArray[np.uint8]:
     """Keep the new face's gradients and take the colour at the boundary from the ground (6.3)."""
-    mask = (alpha > 0).astype(np.uint8)
+    mask = (alpha > 0.9).astype(np.uint8)  # the new face proper: its rim is where hair and ground begin
     mask[[0, -1]], mask[:, [0, -1]] = 0, 0  # the boundary condition needs a pixel of ground around it
     if not mask.any():
         return ground

@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
+from zipfile import BadZipFile
 
 import cv2
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.spatial import Delaunay
 
 from ksame.core import FaceSet, FloatArray, IntArray, UsageError
-from ksame.geometry import FRAME, MESH, Raster, align, procrustes, to_frame, transform
+from ksame.geometry import FRAME, MESH, Raster, align, procrustes, to_frame, transform, with_ring
 from ksame.represent.eigen import principal
 
 TEXTURE = 0.375  # size of the coded texture relative to the canonical frame: 96 x 120
@@ -95,6 +96,11 @@ class AppearanceSpace:
         """The mean shape drawn at texture scale."""
         return Raster.of(self.small_shape, self.triangles, *_small())
 
+    @cached_property
+    def ringed(self) -> IntArray:
+        """Triangles over the mesh and the ring around it."""
+        return Delaunay(with_ring(self.shape)).simplices.astype(np.intp)
+
     @property
     def deviation(self) -> FloatArray:
         """The standard deviation of each component of the code, (a + b,)."""
@@ -111,7 +117,7 @@ class AppearanceSpace:
         """Return gamma, (n, a + b); components of light and pose are 0 unless asked for [S 5.4.1]."""
         if faces.points.shape[1] != len(self.shape):
             raise UsageError(
-                f"The model knows faces by {len(self.shape)} landmarks. Got faces with {faces.points.shape[1]}."
+                f"The model's faces have {len(self.shape)} landmarks. Got some with {faces.points.shape[1]}."
             )
         shapes = align(on_frame(faces), self.shape)
         alpha = (shapes - self.shape).reshape(len(faces), -1) @ self.shape_axes.T  # (n, a): (3.8b)
@@ -176,9 +182,9 @@ class AppearanceSpace:
         """Read a model; a file that is not one is refused in one sentence."""
         names = [field.name for field in fields(cls)]
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in names}
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise UsageError(f"{path} is not an appearance model: {error}.") from None
         single = {n: a.astype(np.float32) if a.dtype == np.float16 else a for n, a in arrays.items()}
         return cls(**single)
@@ -239,6 +245,30 @@ def _spread(texture: NDArray[np.float32], covered: NDArray[np.bool_]) -> NDArray
     near = (known == 0) & (around > 0)
     filled[near] = (cv2.blur(texture * known[..., None], (5, 5)))[near] / around[near][:, None]
     return filled
+
+
+class RoundTrip(NamedTuple):
+    """What is lost on the way from faces to codes and back."""
+
+    shape: FloatArray  # (n,): root mean square distance of the landmarks, in pixels of the frame
+    texture: FloatArray  # (n,): root mean square difference on the mean shape, in grey levels
+    shape_kept: float  # the share of the variance about the model's mean that the codes hold
+    texture_kept: float
+
+
+def round_trip(model: AppearanceSpace, faces: FaceSet) -> RoundTrip:
+    """Measure how well a model describes faces, best ones that it was not trained on."""
+    codes = model.encode(faces, nuisance=True)
+    s = (align(on_frame(faces), model.shape) - model.shape).reshape(len(faces), -1)  # (n, 2m)
+    t = _textures(faces, model.raster) - model.texture  # (n, 3p)
+    s_rest = s - model.shape_change(codes).reshape(s.shape)
+    t_rest = t - codes[:, len(model.shape_axes) :].astype(np.float32) @ model.texture_axes
+    return RoundTrip(
+        shape=np.sqrt(2 * np.mean(s_rest**2, axis=1)),  # x and y
+        texture=np.sqrt(np.mean(t_rest**2, axis=1)),
+        shape_kept=float(1 - (s_rest**2).sum() / (s**2).sum()),
+        texture_kept=float(1 - (t_rest**2).sum() / (t**2).sum()),
+    )
 
 
 def light_and_pose(shapes: FloatArray, textures: FloatArray, covered: NDArray[np.bool_]) -> FloatArray:

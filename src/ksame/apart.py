@@ -1,0 +1,61 @@
+"""Who is not averaged with whom: a column of the csv, or apparent gender and age, predicted [G5 4.2]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.core import FaceSet, FloatArray, IntArray, UsageError, WeightsError
+from ksame.faces.attributes import Attributes, age_band, attributes
+from ksame.geometry import FRAME
+from ksame.partition import parts
+from ksame.represent.appearance import on_frame
+
+PREDICTED = ("gender", "age", "expression")
+
+
+def chosen(faces: FaceSet, select: str) -> NDArray[Any]:
+    """Return the label (n,) to keep apart: a column of the csv, or one that can be predicted.
+
+    A person's photos may be read differently: what most of them say counts. Expression is each photo's
+    own, so that a person with two is refused: nobody may be in two groups.
+    """
+    if select in faces.labels:
+        return faces.labels[select]
+    if select not in PREDICTED:
+        columns = ", ".join([*faces.labels, *(name for name in PREDICTED if name not in faces.labels)])
+        raise UsageError(f"There is no column {select!r} to select by: choose one of {columns}.")
+    seen = _seen(faces)
+    if select == "expression":
+        return seen.expression
+    gender, age = _of_each_person(faces, seen)
+    return gender if select == "gender" else age
+
+
+def likely(faces: FaceSet, codes: FloatArray, least: int) -> tuple[IntArray, tuple[str, ...]]:
+    """Return parts (n,) of like apparent gender and age, and what is to be said of them.
+
+    A part with fewer than ``least`` people is merged with the nearest, and that is said.
+    """
+    try:
+        gender, age = _of_each_person(faces, _seen(faces))
+    except WeightsError as error:
+        return np.zeros(len(faces), np.intp), (f"Gender and age were not kept apart: {error}",)
+    label = np.char.add(np.char.add(gender, ", "), age)
+    part, merges = parts(codes, least, label=label, subjects=faces.subject, small="merge")
+    return part, tuple(map(str, merges))
+
+
+def _seen(faces: FaceSet) -> Attributes:
+    return attributes(faces.rgb, on_frame(faces) * faces.rgb.shape[2] / FRAME.width)
+
+
+def _of_each_person(faces: FaceSet, seen: Attributes) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
+    """Return apparent gender and age band (n,), the same for all photos of one person."""
+    _, who = np.unique(faces.subject, return_inverse=True)
+    count = np.bincount(who)
+    male = (np.bincount(who, seen.gender_score) / count)[who] > 0.5
+    age = (np.bincount(who, seen.age) / count)[who]
+    return np.where(male, "male", "female"), np.array([age_band(years) for years in age])
