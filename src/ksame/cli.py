@@ -104,6 +104,9 @@ def run(
     names: Annotated[
         Literal["random", "keep"] | None, typer.Option(help="Published file names [random; keep for scenes].")
     ] = None,
+    expression: Annotated[
+        Literal["drop", "keep"], typer.Option(help="Carry expressions to the new faces; lowers the claim.")
+    ] = "drop",
     composite: Annotated[Composite, typer.Option(help="How a face is set into a scene.")] = "picture",
     model: Annotated[str, typer.Option(help="The appearance model: shipped, own, or a file.")] = "shipped",
     seed: Annotated[int | None, typer.Option(help="Repeat a run; keep it as secret as the mapping.")] = None,
@@ -153,6 +156,7 @@ def run(
                     subjects=subjects,
                     select=select,
                     names=names,
+                    expression=expression,
                     composite=composite,
                     model=model,
                     **common,

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,9 +26,10 @@ from ksame.core import (
     as_k,
     check_law,
 )
+from ksame.drawing import NewFaces, Plan, new_faces
 from ksame.faces.detect import residual
 from ksame.gather import Gathered, Picture, Watch, blaming, gather, sources_of
-from ksame.geometry import FRAME, INNER_LIPS, MESH, MOUTH_LEFT, MOUTH_RIGHT, NOSE_TIP, with_ring
+from ksame.geometry import FRAME, MESH
 from ksame.journal import Journal, seed_of
 from ksame.naming import name_faces, read_names
 from ksame.partition import METHODS as PARTITIONS
@@ -37,7 +37,6 @@ from ksame.partition import select as group_by
 from ksame.release import Private, Release, Row
 from ksame.replace import centroid, furthest_pairs, kdiff
 from ksame.represent import AppearanceSpace, EigenSpace, PixelSpace
-from ksame.represent.appearance import on_frame
 from ksame.scenes import file_names, painted
 
 T = TypeVar("T")
@@ -59,6 +58,7 @@ METHODS = {
 }
 FACE = np.array([[18.0, 30.0, 238.0, 315.0]])  # where the face is on the canonical frame, xyxy
 ONE_RELEASE = "no other release made from photos of these people is compared with this one"
+EXPRESSED = "expressions are carried over: faces of one group differ by what each person does with theirs"
 BLENDED = "faces are set into the original photos: hair, ears, light and background are still there"
 
 
@@ -72,6 +72,7 @@ def deidentify(
     subjects: str | Path | Sequence[str] = "auto",
     select: str | None = None,
     names: Literal["random", "keep"] | None = None,
+    expression: Literal["drop", "keep"] = "drop",
     composite: render.Composite = "picture",
     model: str | Path = "shipped",
     seed: int | None = None,
@@ -100,6 +101,9 @@ def deidentify(
         far as the set allows (not by ksame-pixel and ksame-eigen).
     names : str, optional
         Published file names: ``random`` (portraits), or ``keep`` those of the inputs (scenes).
+    expression : str
+        ``keep`` carries each photo's difference from its person's calmest photo to the new face [S 7.2];
+        faces of one group then differ, and the claim is lowered.
     composite : str
         How a face is set into a scene: a name of ``ksame.render.COMPOSITES``.
     model : str or path
@@ -121,8 +125,8 @@ def deidentify(
     _choose("partition", PARTITIONS, partition)
     _choose("composite", render.COMPOSITES, composite)
     drawn = how.space is AppearanceSpace
-    if publish == "scene" and not drawn:
-        raise UsageError(f"{method} has no scene to publish: choose ksame-m, or publish portraits.")
+    if (publish == "scene" or expression == "keep") and not drawn:
+        raise UsageError(f"{method} draws no faces that fit a scene or an expression: choose ksame-m.")
     names = names or ("keep" if publish == "scene" else "random")
     sources = sources_of(inputs)
     given = read_names(sources, subjects, as_k(k))
@@ -144,10 +148,13 @@ def deidentify(
     elif drawn:
         label, notes = likely(faces, codes, k if how.replace == "centroid" else 2 * k)
     plan = _plan(codes, k, how.replace, partition, faces.subject, label, seed)
+    new = new_faces(space, faces, plan, expression)
     if publish == "scene":
-        out = _scenes(space, faces, plan, found, composite, names, seed, jobs)
+        out = _scenes(new, faces, found, composite, names, seed, jobs)
     else:
-        out = _portraits(space, faces, plan, names, seed)
+        out = _portraits(new, faces, names, seed)
+        if plan.guarantee.k_anonymous and expression == "drop":
+            check_law([out.files[name] for name in out.names], faces.subject, k)
     used = ("yunet", "mesh", "blazeface") + ((told.recogniser,) if told.recogniser else ())
     settings = {
         "method": method,
@@ -158,7 +165,7 @@ def deidentify(
     }
     return Release(
         files=out.files,
-        guarantee=_assume(plan.guarantee, told.assumption, names, publish),
+        guarantee=_assume(plan.guarantee, told.assumption, names, publish, expression),
         k=k,
         method=method,
         publish=publish,
@@ -193,15 +200,6 @@ def _appearance(model: str | Path, faces: FaceSet) -> AppearanceSpace:
     if model == "own":
         return AppearanceSpace.fit(faces)
     return AppearanceSpace.shipped() if model == "shipped" else AppearanceSpace.load(model)
-
-
-class Plan(NamedTuple):
-    """Which new face each face gets, and of whom the new faces are made."""
-
-    output: IntArray  # (n,): the new face of each face
-    made_of: tuple[IntArray, ...]  # for each new face, the rows of the faces it is the mean of
-    codes: FloatArray  # (n, d): the new codes
-    guarantee: Guarantee
 
 
 def _plan(
@@ -268,75 +266,27 @@ class Published(NamedTuple):
     inspect: Callable[[str, bytes], int]
 
 
-def _portraits(space: Space, faces: FaceSet, plan: Plan, names: str, seed: int) -> Published:
+def _portraits(new: NewFaces, faces: FaceSet, names: str, seed: int) -> Published:
     """Publish one picture per face: the new face alone."""
-    _, firsts = np.unique(plan.output, return_index=True)
-    if isinstance(space, AppearanceSpace):
-        pictures = [render.portrait(new) for new in _draw(space, faces, plan)]
-    else:
-        pictures = list(space.decode(plan.codes[firsts]))  # one per new face, so one for all who share it
-    data = [media.encode_png(picture) for picture in pictures]
-    if plan.guarantee.k_anonymous:
-        check_law([data[output] for output in plan.output], faces.subject, plan.guarantee.k)
+    data: dict[Any, bytes] = {}
+    contents = []
+    for row in range(len(faces)):
+        key = new.output[row] if new.moved is None else (new.output[row], row)
+        if key not in data:  # drawn once for all who share it: what is not drawn twice cannot differ
+            data[key] = media.encode_png(new.portrait(row))
+        contents.append(data[key])
     outputs = file_names(faces.source.tolist(), names=names, seed=seed, suffix=".png")
-    scale = pictures[0].shape[1] / FRAME.width
+    scale = new.portrait(0).shape[1] / FRAME.width
     return Published(
-        files={name: data[output] for name, output in sorted(zip(outputs, plan.output, strict=True))},
+        files=dict(sorted(zip(outputs, contents, strict=True))),
         names=outputs,
         inspect=lambda _, file: len(residual(media.decode(file), FACE * scale)),
     )
 
 
-def _draw(space: AppearanceSpace, faces: FaceSet, plan: Plan) -> list[render.Surrogate]:
-    """Draw each new face, at the resolution of the photos."""
-    shapes = on_frame(faces)
-    unfit = _unfit(faces, shapes)
-
-    def mean(rows: IntArray) -> render.Surrogate:
-        one = _one_each(rows, faces.subject, unfit)
-        shares = np.full(len(one), 1 / len(one))
-        return render.surrogate(faces.rgb[one], with_ring(shapes[one]), shares, space.ringed)
-
-    if plan.made_of:
-        return [mean(rows) for rows in plan.made_of]
-    # A code that is no mean of photos is drawn as its difference from the mean of all: the detail is
-    # everybody's, and of one person only what the code holds.
-    some = np.isin(faces.subject, np.unique(faces.subject)[:: max(1, len(faces) // 50)])  # memory is finite
-    base, most = mean(np.flatnonzero(some)), 2.5 * space.deviation
-    changes = np.clip(plan.codes - plan.codes.mean(axis=0), -most, most)  # further out no face is found
-    scale = base.rgb.shape[1] / FRAME.width
-    moved = with_ring(base.shape[:MESH] + space.shape_change(changes) * scale)
-    at = with_ring(space.small_shape)
-    return [
-        render.varied(base, shape, space.texture_change(code), at, space.ringed)
-        for shape, code in zip(moved, changes, strict=True)
-    ]
-
-
-def _unfit(faces: FaceSet, shapes: FloatArray) -> FloatArray:
-    """Return how ill each photo serves to draw its person: open or wide mouth, turned head, blur.
-
-    All in pixels of the canonical frame; a photo half as sharp counts as 6 of them.
-    """
-    mouth = np.linalg.norm(shapes[:, MOUTH_RIGHT] - shapes[:, MOUTH_LEFT], axis=1)
-    opening = np.ptp(shapes[:, list(INNER_LIPS), 1], axis=1)
-    turned = np.abs(shapes[:, NOSE_TIP, 0] - (shapes[..., 0].min(axis=1) + shapes[..., 0].max(axis=1)) / 2)
-    sharp = np.array([cv2.Laplacian(rgb[..., 1], cv2.CV_32F).std() for rgb in faces.rgb])
-    unfit: FloatArray = mouth + 2 * opening + turned - 6 * np.log2(sharp + 0.1)
-    return unfit
-
-
-def _one_each(rows: IntArray, subjects: NDArray[Any], unfit: FloatArray) -> IntArray:
-    """Return each person's fittest photo: a mean of smiling and closed mouths is neither."""
-    order = rows[np.argsort(unfit[rows], kind="stable")]
-    _, first = np.unique(subjects[order], return_index=True)
-    return order[first]
-
-
 def _scenes(
-    space: Space,
+    new: NewFaces,
     faces: FaceSet,
-    plan: Plan,
     found: Gathered,
     composite: render.Composite,
     names: str,
@@ -344,23 +294,25 @@ def _scenes(
     jobs: int | None,
 ) -> Published:
     """Publish the photos with the new faces in them."""
+    space = new.space
     assert isinstance(space, AppearanceSpace)  # checked with the options
-    new, shapes = _draw(space, faces, plan), on_frame(faces)
-    scale = new[0].rgb.shape[1] / FRAME.width
 
     def paint(photo: NDArray[np.uint8], row: int) -> NDArray[np.uint8]:
-        face = new[plan.output[row]]
-        posed = space.pose(face.shape[:MESH] / scale, shapes[row])
+        face = new.of(row)
+        scale = face.rgb.shape[1] / FRAME.width
+        posed = space.pose(face.shape[:MESH] / scale, new.shapes[row])
         return render.scene(photo, faces.points[row], face, posed, space.ringed, composite=composite)
 
     files, outputs = painted(found, paint, names=names, seed=seed, jobs=jobs)
     return Published(files, outputs, files.inspect)
 
 
-def _assume(guarantee: Guarantee, told: str, names: str, publish: str) -> Guarantee:
+def _assume(guarantee: Guarantee, told: str, names: str, publish: str, expression: str) -> Guarantee:
     """Add what the claim rests on, and lower it where a picture shows more than the code."""
     for assumption in (told, ONE_RELEASE):
         guarantee = guarantee.lower(because=assumption)
     if names == "keep":
         guarantee = guarantee.lower(because="the file names, which were kept, do not tell who is shown")
+    if expression == "keep":
+        guarantee = guarantee.lower(scope="code", because=EXPRESSED)
     return guarantee.lower(scope="code", because=BLENDED) if publish == "scene" else guarantee
