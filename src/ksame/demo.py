@@ -16,6 +16,7 @@ from string import Template
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageOps
+from rich.markup import escape
 
 from ksame import media, weights
 from ksame.core import GuaranteeViolated, UsageError
@@ -34,15 +35,15 @@ def run(folder: Path, *, say: Callable[[str], object], watch: Watch | None = Non
     photos, out = folder / "photos", folder / "release"
     say("[bold]1. Sample people[/]")
     subjects = unpack(photos)
-    say(f"   30 people, {len(list(photos.iterdir()))} photos in {photos}. {CREDIT}")
+    say(f"   30 people, {len(list(photos.iterdir()))} photos in {escape(str(photos))}. {CREDIT}")
     say("[bold]2. New faces[/], k = 5, women and men kept apart")
     release = deidentify(photos, k=5, subjects=subjects, select="gender", watch=watch)
     release.save(out, overwrite=True)
     picture = folder / "faces.png"
     picture.write_bytes(media.encode_png(sheet(release, photos)))
     say(f"   {release.guarantee}")
-    say(f"   before and after, side by side: [bold]{picture}[/]")
-    say("[bold]3. Anyone can verify it[/]: ksame verify " + str(out))
+    say(f"   before and after, side by side: [bold]{escape(str(picture))}[/]")
+    say("[bold]3. Anyone can verify it[/]: ksame verify " + escape(str(out)))
     checks = verify(out, private=f"{out}.private").checks
     for check in checks:
         say(f"   [green]✓ {check}[/]")
@@ -51,7 +52,7 @@ def run(folder: Path, *, say: Callable[[str], object], watch: Watch | None = Non
     say(f"   [red]✗ {refusal}[/] The bit was put back.")
     report = folder / "report.html"
     report.write_text(page(release, checks, refusal, picture.read_bytes()), encoding="utf-8")
-    say(f"The page to look at: [bold]{report.resolve()}[/]")
+    say(f"The page to look at: [bold]{escape(str(report.resolve()))}[/]")
     return report
 
 

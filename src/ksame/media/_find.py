@@ -129,9 +129,12 @@ def _walk(folder: Path, seen: set[str]) -> Iterator[Path]:
 
 def is_ours(folder: Path) -> bool:
     """Whether ksame wrote this folder: a release, the private folder beside it, or a part of one."""
-    return folder.suffix in (".private", ".partial") or any(
-        (folder / name).exists() for name in ("certificate.json", "mapping.csv")
-    )
+    try:
+        return folder.suffix in (".private", ".partial") or any(
+            (folder / name).exists() for name in ("certificate.json", "mapping.csv")
+        )
+    except PermissionError:
+        return False  # whoever lists it will be told
 
 
 def _labels(roots: Iterable[Path]) -> dict[Path, str]:
