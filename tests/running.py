@@ -32,12 +32,12 @@ class Outcome(NamedTuple):
         return line.removeprefix("ksame: ")
 
 
-def shell(*args: str | Path, start: str = "", **options: Any) -> Outcome:
+def shell(*args: object, start: str = "", **options: Any) -> Outcome:
     """Run the real command in a process of its own, after the Python statements of ``start``."""
     code = f"import sys\n{start}\nsys.argv[0] = 'ksame'\nfrom ksame.cli import main\nmain()"
     way = ["-c", code] if start else ["-m", "ksame"]
     done = subprocess.run(
-        [sys.executable, *way, *map(os.fspath, args)], capture_output=True, timeout=300, **options
+        [sys.executable, *way, *map(str, args)], capture_output=True, timeout=300, **options
     )
     # bytes that are not UTF-8 must not break the tests either
     return Outcome(done.returncode, *(os.fsdecode(stream) for stream in (done.stdout, done.stderr)))
