@@ -529,3 +529,47 @@ def skin(rgb, centres, reach):
     lightness, a, b = np.median([pixel for patch in patches for pixel in patch], axis=0)
     own = [np.median([pixel[0] for pixel in patch]) for patch in patches[:2]]
     return lightness, b, np.hypot(a, b), abs(own[0] - own[1])
+
+
+# appearance model and its fitting: shape by shape, triangle by triangle, one large system
+
+
+def align(shape, target):
+    """One shape moved by the similarity (a, b, dx, dy) that solves the normal equations."""
+    rows = [row for x, y in shape for row in ([x, -y, 1, 0], [y, x, 0, 1])]
+    a, b, dx, dy = np.linalg.lstsq(np.array(rows), np.ravel(target), rcond=None)[0]
+    return np.array([[a * x - b * y + dx, b * x + a * y + dy] for x, y in shape])
+
+
+def procrustes(shapes, rounds):
+    """Generalised Procrustes, by its definition: align, average, align the average, again."""
+    plain = mean = sum(shapes) / len(shapes)
+    for _ in range(rounds):
+        aligned = [align(shape, mean) for shape in shapes]
+        mean = align(sum(aligned) / len(shapes), plain)
+    return np.array([align(shape, mean) for shape in shapes]), mean
+
+
+def project(x, mean, axes):
+    """alpha_j = sum_i (x_i - mean_i) Phi_ji, added up exactly."""
+    return np.array([[math.fsum((row - mean) * axis) for axis in axes] for row in np.asarray(x, float)])
+
+
+def joint_step(images, appearance, error):
+    """Delta p of the joint least squares of shape (p, c) and appearance (b, p), by one large system."""
+    both = np.hstack([images, appearance.T])
+    return np.linalg.lstsq(both, error, rcond=None)[0][: images.shape[1]]
+
+
+def composed(s_0, shape, move, triangles):
+    """Each vertex of s_0 moved back, then carried by the affine maps of its triangles, weighed by area."""
+    new = np.zeros_like(shape)
+    total = np.zeros(len(shape))
+    for corners in triangles:
+        (ax, ay), (bx, by), (cx, cy) = s_0[corners]
+        area = abs((bx - ax) * (cy - ay) - (by - ay) * (cx - ax)) / 2
+        affine = np.linalg.lstsq(np.c_[s_0[corners], np.ones(3)], shape[corners], rcond=None)[0]  # (3, 2)
+        for vertex in corners:
+            new[vertex] += area * (np.append(s_0[vertex] - move[vertex], 1) @ affine)
+            total[vertex] += area
+    return new / total[:, None]

@@ -30,6 +30,7 @@ MARGIN = 24  # pixels around the mean shape's picture, for starts that are off
 EDGE = 2  # pixels at the face's edge that are left out: what lies behind it is not in the model
 REST = 0.02  # pixels of the coded texture: a mean step below this is none
 MOST = 3.0  # standard deviations: further out no shape is a face's
+ALIKE = 10.0  # neighbouring pixels err alike: so many count as one measurement
 
 
 class Fit(NamedTuple):
@@ -51,9 +52,10 @@ def fit(
 ) -> Fit:
     """Bring landmarks that are about right to where the model explains the picture best [G6 eq. 3].
 
-    Deviations: steps are damped after Levenberg, so that (3) only falls; grey is fitted, and the photo's
-    contrast and brightness are free, since they tell nothing of a shape; lambda is solved for anew after
-    each step, not carried along to first order.
+    Deviations: shapes are weighed by how common they are, as Gaussian as the model's components, with
+    the error of the start as the noise; steps are damped after Levenberg, so that the sum only falls;
+    grey is fitted, and the photo's contrast and brightness are free, since they tell nothing of a shape;
+    lambda is solved for anew after each step, not carried along to first order.
 
     Parameters
     ----------
@@ -91,25 +93,33 @@ def fit(
     there = similarity(start, template.s_0)
     view = _grey(crop(rgb, there, *template.size))
     now = template.look(view, template.plausible(transform(there, start)))
+    stiff = template.stiffness(now)
     damping, converged, done = 0.01, False, 0
     while not converged and done < rounds:
         done += 1
         images = template.steepest if method == "project-out" else template.descent(now.lam)
-        new = template.look(view, template.composed(now.shape, step(images, now.error, damping)))
-        if new.cost < now.cost:
+        delta = step(images, now.error, stiff, now.p, damping)
+        new = template.look(view, template.composed(now.shape, delta))
+        if new.cost(stiff) < now.cost(stiff):
             converged = bool(np.linalg.norm(new.shape - now.shape, axis=1).mean() < REST)
             now, damping = new, damping / 10
         else:
             damping *= 10
             converged = damping > 1e3  # not even the smallest step down the slope is better
     back = cv2.invertAffineTransform(there)
-    return Fit(transform(back, now.shape), float(np.sqrt(now.cost)), done, converged)
+    return Fit(transform(back, now.shape), float(np.sqrt(np.mean(now.error**2))), done, converged)
 
 
-def step(images: FloatArray, error: FloatArray, damping: float) -> FloatArray:
-    """Return Delta p = H^-1 J^T e from steepest-descent images J (p, c) and an error image e (p,)."""
-    hessian = images.T @ images  # (c, c)
-    delta: FloatArray = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), images.T @ error)
+def step(
+    images: FloatArray, error: FloatArray, stiff: FloatArray, p: FloatArray, damping: float
+) -> FloatArray:
+    """Return Delta p = H^-1 J^T e, where J (n, c) are steepest-descent images and e (n,) is the error.
+
+    Each parameter p (c,) is drawn back to 0 by its stiffness (c,); damping shortens the step.
+    """
+    hessian = images.T @ images + np.diag(stiff)  # (c, c)
+    downhill = images.T @ error + stiff * p  # the inverse step is taken: p becomes p - Delta p
+    delta: FloatArray = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), downhill)
     return delta
 
 
@@ -117,9 +127,13 @@ class Look(NamedTuple):
     """A shape in the view, and how the model explains what is seen under it."""
 
     shape: FloatArray  # (m, 2)
+    p: FloatArray  # (4 + a,): its parameters; those of place, size and roll are 0, they are free
     lam: FloatArray  # (b,): the appearance that explains most
-    error: FloatArray  # (p,): I(W(x; p)) - A_0 - sum lambda_i A_i
-    cost: float  # its mean square
+    error: FloatArray  # (n,): I(W(x; p)) - A_0 - sum lambda_i A_i
+
+    def cost(self, stiff: FloatArray) -> float:
+        """Return the sum of squares (3), and how uncommon the shape is."""
+        return float(np.sum(self.error**2) + np.sum(stiff * self.p**2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,22 +148,22 @@ class Template:
         The mean shape in the view.
     s : (4 + a, m, 2)
         The directions in which it moves: size, roll, x, y, and those of the model.
-    limits : (a,)
-        The largest parameters of the latter.
+    deviation : (a,)
+        Standard deviations along the latter.
     triangles : (t, 3)
         The mesh.
-    weights : (p, m) sparse
-        The p pixels x that are fitted, as means of vertices.
-    a_0, a : (p,), (b, p)
+    weights : (n, m) sparse
+        The n pixels x that are fitted, as means of vertices.
+    a_0, a : (n,), (b, n)
         Mean appearance, and orthonormal axes.
-    slope_0, slope : (2, p), (b, 2, p)
+    slope_0, slope : (2, n), (b, 2, n)
         Their gradients along x and y.
     """
 
     size: tuple[int, int]
     s_0: FloatArray
     s: FloatArray
-    limits: FloatArray
+    deviation: FloatArray
     triangles: IntArray
     weights: csr_array
     a_0: FloatArray
@@ -170,13 +184,13 @@ class Template:
         pictures = np.zeros((len(rows), height, width))
         pictures[:, covered] = rows
         down, across = (slope[:, inner] for slope in np.gradient(pictures, axis=(1, 2)))
-        raw, slopes = pictures[:, inner], np.stack([across, down], axis=1)  # (b, p), (b, 2, p)
+        raw, slopes = pictures[:, inner], np.stack([across, down], axis=1)  # (b, n), (b, 2, n)
         q, r = qr(raw.T, mode="economic")  # contrast, brightness and the model's axes, made orthonormal
         return cls(
             size=(width, height),
             s_0=s_0,
             s=np.concatenate([_moves(s_0), model.shape_axes.reshape(-1, *s_0.shape).astype(float)]),
-            limits=MOST * TEXTURE * np.sqrt(model.shape_variance),
+            deviation=TEXTURE * np.sqrt(model.shape_variance),
             triangles=model.triangles,
             weights=Raster.of(s_0, model.triangles, width, height).weights[np.flatnonzero(inner[covered])],
             a_0=raw[0],
@@ -187,7 +201,7 @@ class Template:
 
     @cached_property
     def motion(self) -> FloatArray:
-        """dW/dp at p = 0, (2, p, 4 + a): how each pixel moves with each parameter."""
+        """dW/dp at p = 0, (2, n, 4 + a): how each pixel moves with each parameter."""
         return np.stack([self.weights @ self.s[..., axis].T for axis in (0, 1)])
 
     @cached_property
@@ -196,12 +210,12 @@ class Template:
         return self.descent(np.zeros(len(self.a)))
 
     def descent(self, lam: FloatArray) -> FloatArray:
-        """Return (grad A_0 + sum lambda_i grad A_i) dW/dp, (p, 4 + a), less what the A_i explain of it.
+        """Return (grad A_0 + sum lambda_i grad A_i) dW/dp, (n, 4 + a), less what the A_i explain of it.
 
         The A_i are orthonormal, so that leaving them out of the images is the elimination of Delta lambda
         from the joint system of shape and appearance: Delta p is the same.
         """
-        across, down = self.slope_0 + np.tensordot(lam, self.slope, axes=1)  # (p,), (p,)
+        across, down = self.slope_0 + np.tensordot(lam, self.slope, axes=1)  # (n,), (n,)
         images = across[:, None] * self.motion[0] + down[:, None] * self.motion[1]
         rest: FloatArray = images - self.a.T @ (self.a @ images)
         return rest
@@ -209,10 +223,15 @@ class Template:
     def look(self, view: FloatArray, shape: FloatArray) -> Look:
         """Return how the model explains what the view shows under a shape."""
         x, y = (self.weights @ shape).T
-        seen = map_coordinates(view, [y, x], order=1, mode="nearest")  # I(W(x; p)), (p,)
+        seen = map_coordinates(view, [y, x], order=1, mode="nearest")  # I(W(x; p)), (n,)
         lam = self.a @ (seen - self.a_0)
         error = seen - self.a_0 - lam @ self.a
-        return Look(shape, lam, error, float(np.mean(error**2)))
+        return Look(shape, np.append(np.zeros(4), self.parameters(shape)), lam, error)
+
+    def stiffness(self, start: Look) -> FloatArray:
+        """Return how hard each parameter is drawn to 0, (4 + a,), when the noise is that of a start."""
+        noise = ALIKE * np.mean(start.error**2)
+        return np.append(np.zeros(4), noise / self.deviation**2)
 
     def composed(self, shape: FloatArray, delta: FloatArray) -> FloatArray:
         """Return the vertices of W(x; p) o W(x; Delta p)^-1, to first order, as the model can take them.
@@ -239,12 +258,16 @@ class Template:
         part = area[which] / total[self.triangles.ravel()]
         return csr_array((part, (self.triangles.ravel(), which)), shape=(len(self.s_0), len(area)))
 
+    def parameters(self, shape: FloatArray) -> FloatArray:
+        """Return the model's parameters of a shape, (a,)."""
+        away = align(shape[None], self.s_0)[0] - self.s_0
+        return np.tensordot(self.s[4:], away, axes=2)
+
     def plausible(self, shape: FloatArray) -> FloatArray:
         """Return the shape that the model can take nearest to one, at its place, size and roll."""
-        phi = self.s[4:].reshape(len(self.limits), -1)  # (a, 2m)
-        p = phi @ (align(shape[None], self.s_0)[0] - self.s_0).ravel()
-        taken = self.s_0 + (np.clip(p, -self.limits, self.limits) @ phi).reshape(-1, 2)
-        return transform(similarity(self.s_0, shape), taken)
+        most = MOST * self.deviation
+        p = np.clip(self.parameters(shape), -most, most)
+        return transform(similarity(self.s_0, shape), self.s_0 + np.tensordot(p, self.s[4:], axes=1))
 
 
 @lru_cache(maxsize=2)

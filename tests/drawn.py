@@ -1,0 +1,44 @@
+"""Faces that the shipped model draws: they look like faces, and are nobody's."""
+
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from ksame import FaceSet
+from ksame.geometry import FRAME, INNER_LIPS, LEFT_EYE, OVAL, RIGHT_EYE, register
+from ksame.represent import AppearanceSpace
+from ksame.represent.appearance import on_frame
+
+# another landmark scheme: 68 points, of which nothing but their order is known
+SIXTY_EIGHT = [*OVAL, *LEFT_EYE[::2], *RIGHT_EYE[::2], *INNER_LIPS[::2], 1, 2, 5, 61, 168, 291]
+
+
+@cache
+def model():
+    return AppearanceSpace.load(resources.files("ksame") / "models" / "appearance.npz")
+
+
+def photos(n, seed=0, spread=0.7):
+    """Return pictures (n, h, w, 3) of random faces on a plain ground, and their landmarks (n, 468, 2)."""
+    space = model()
+    codes = np.random.default_rng(seed).normal(size=(n, len(space.deviation))) * space.deviation * spread
+    rgb = space.decode(codes)
+    rgb[(rgb == 0).all(axis=3)] = 150
+    return rgb, space.shapes(codes) * rgb.shape[2] / FRAME.width
+
+
+def people(n=8, seed=0, scale=0.375, spread=0.7):
+    """Return n of them as registered faces."""
+    rgb, points = photos(n, seed, spread)
+    faces = np.stack([register(photo, p, scale=scale) for photo, p in zip(rgb, points, strict=True)])
+    names = np.arange(n).astype(str)
+    return FaceSet(faces, points, np.zeros((n, 4)), np.ones(n), names, names)
+
+
+def sixty_eight(n=8, seed=0, scale=0.375):
+    """Return n of them in the other scheme: landmarks on the frame."""
+    faces = people(n, seed, scale)
+    return FaceSet(
+        faces.rgb, on_frame(faces)[:, SIXTY_EIGHT], faces.xyxy, faces.score, faces.source, faces.subject
+    )
