@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import errno
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+import ksame
+from ksame import cli as module
+from ksame import weights
+from ksame.core import Guarantee
+from ksame.release import Private, Release, Row
+from running import shell
+
+
+def test_the_version_and_the_help(cli):
+    assert cli("--version") == (0, f"ksame {ksame.__version__}\n", "")
+    asked = cli("--help")
+    assert asked.code == 0
+    assert all(command in asked.out for command in ("run", "verify", "demo", "models"))
+    nothing = cli()
+    assert "Traceback" not in nothing.err
+    assert "verify" in nothing.out + nothing.err
+
+
+@pytest.mark.parametrize("args", [("magic",), ("run",), ("verify",), ("models", "magic"), ("run", "x", "-o")])
+def test_what_is_no_command_is_one_sentence_on_stderr_and_an_object_on_stdout(args, cli):
+    ran = cli(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.sentence.endswith("see ksame --help.")
+    ran = cli(*args, "--json")
+    assert ran.json == {"error": ran.sentence, "exit_code": 2}
+
+
+def test_it_runs_as_a_module():
+    assert shell("--version").out == f"ksame {ksame.__version__}\n"
+    assert shell("verify", "nowhere").code == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "The disk is full: make room and try again."),
+        (PermissionError(errno.EACCES, "Permission denied", "x"), 1, "x cannot be used: Permission denied"),
+        (OSError("odd"), 1, "A file cannot be used: odd: check the path"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_errors_of_the_system_are_sentences_too(error, code, says, cli, monkeypatch):
+    def fail(*args, **options):
+        raise error
+
+    monkeypatch.setattr(module, "verify", fail)
+    ran = cli("verify", "x")
+    assert ran.code == code
+    assert says in (ran.sentence if says else ran.err)
+
+
+def test_the_models_are_listed(cli):
+    ran = cli("models", "list", "--json")
+    assert [row["name"] for row in ran.json["models"]] == list(weights.CATALOGUE)
+    for args in (("models",), ("models", "list")):
+        table = cli(*args)
+        assert table.code == 0
+        assert all(name in table.out for name in weights.CATALOGUE)
+
+
+@pytest.mark.weights
+def test_models_are_fetched(cli):
+    ran = cli("models", "fetch", "yunet", "mesh")
+    assert ran.code == 0
+    assert str(weights.path("mesh")) in ran.err
+
+
+def test_a_model_that_is_not_there_or_is_another_file(cli, tmp_path, monkeypatch):
+    ran = cli("models", "fetch", "magic")
+    assert (ran.code, "choose one of yunet" in ran.sentence) == (2, True)
+    monkeypatch.setenv("KSAME_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("KSAME_OFFLINE", "1")
+    ran = cli("models", "fetch", "yunet")
+    assert (ran.code, "KSAME_OFFLINE is set" in ran.sentence) == (1, True)
+    (tmp_path / "fake.onnx").write_bytes(b"not it")
+    ran = cli("models", "add", "yunet", tmp_path / "fake.onnx")
+    assert (ran.code, "is not the one that was reviewed" in ran.sentence) == (1, True)
+    ran = cli("models", "add", "yunet", tmp_path / "nowhere.onnx")
+    assert (ran.code, "There is no file" in ran.sentence) == (2, True)
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.weights
+def test_a_copy_of_a_model_is_added(cli, tmp_path, monkeypatch):
+    copy = tmp_path / "brought"
+    copy.write_bytes(weights.path("yunet").read_bytes())
+    monkeypatch.setenv("KSAME_CACHE", str(tmp_path / "cache"))
+    assert cli("models", "add", "yunet", copy).code == 0
+    assert (tmp_path / "cache" / "yunet.onnx").read_bytes() == copy.read_bytes()
+
+
+def test_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
+    for terminal in (True, False):
+        paper = io.StringIO()
+        monkeypatch.setattr(module, "console", Console(file=paper, force_terminal=terminal, width=80))
+        with module._progress(False) as watch:
+            for done in range(1, 41):
+                watch("finding faces", done, 40)
+        text = paper.getvalue()
+        assert ("\x1b[" in text) == terminal
+        assert terminal or text.splitlines() == [f"finding faces: {done} of 40" for done in range(4, 41, 4)]
+
+
+def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch):
+    paper = io.StringIO()
+    monkeypatch.setattr(module, "console", Console(file=paper, width=200, soft_wrap=True))
+    rows = [
+        Row(f"[{person}]_{photo}.jpg", f"person-{person:03}", 0, "x")
+        for person in range(30)
+        for photo in range(1 + 5 * (person == 7))
+    ]
+    release = Release(
+        {}, Guarantee("none"), 2, "m", "portrait", {"subjects": "auto"}, Private(tuple(rows), {})
+    )
+    module._tell_people(release)
+    text = paper.getvalue()
+    assert "[7]_0.jpg, [7]_1.jpg, [7]_2.jpg, [7]_3.jpg and 2 more" in text
+    assert text.index("person-007") < text.index("person-000"), "those with the most photos first"
+    assert "and 10 more people: 10 with 1 photos each" in text
+
+
+def test_json_holds_names_that_are_not_text(capsys):
+    module._print_json({"input": "\udcff"})
+    assert json.loads(capsys.readouterr().out) == {"input": "\udcff"}

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import ksame
+
+PROMISED = {
+    "CannotGuarantee",
+    "FaceSet",
+    "Guarantee",
+    "GuaranteeError",
+    "GuaranteeViolated",
+    "InputError",
+    "KSameError",
+    "Microaggregator",
+    "Partition",
+    "Release",
+    "ResidualFace",
+    "UsageError",
+    "WeightsError",
+    "deidentify",
+    "partition",
+    "replace",
+    "verify",
+}
+
+
+def test_the_public_names_are_those_promised():
+    assert set(ksame.__all__) == PROMISED
+    assert sorted(ksame.__all__) == ksame.__all__
+    assert all(getattr(ksame, name) is not None for name in ksame.__all__)
+
+
+def test_the_errors_are_one_tree_with_their_exit_codes():
+    codes = {
+        name: getattr(ksame, name).exit_code
+        for name in PROMISED
+        if hasattr(getattr(ksame, name), "exit_code")
+    }
+    assert codes == {
+        "KSameError": 1,
+        "WeightsError": 1,
+        "UsageError": 2,
+        "GuaranteeError": 3,
+        "CannotGuarantee": 3,
+        "GuaranteeViolated": 3,
+        "InputError": 4,
+        "ResidualFace": 5,
+    }
+    assert all(issubclass(getattr(ksame, name), ksame.KSameError) for name in codes)
+
+
+def test_one_function_per_partition_and_replacement():
+    methods = {"mdav", "ksame", "hierarchical", "kmeans", "kmember", "maxdist", "random"}
+    assert set(ksame.partition.METHODS) == methods
+    assert all(callable(getattr(ksame.partition, name)) for name in methods | {"select"})
+    assert all(callable(getattr(ksame.replace, name)) for name in ("centroid", "furthest", "kdiff", "mix"))
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="no attribute 'magic'"):
+        _ = ksame.magic
+
+
+def test_codes_alone_need_neither_inference_nor_codecs():
+    heavy = {"PIL", "cv2", "openvino", "sklearn"}
+    code = f"import ksame, sys; ksame.partition.mdav; print(*({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ksame import naming
+from ksame.core import CannotGuarantee, UsageError
+from ksame.gather import Gathered, Source, gather, sources_of
+from ksame.naming import Given, name_faces, read_names
+from samples import faces
+
+NAMES = ["a/ann_1.jpg", "a/ann_2.jpg", "b/bob_1.jpg"]
+
+
+def photos(names=NAMES):
+    return [Source(name, np.zeros((2, 2, 3), np.uint8)) for name in names]
+
+
+def found(set_of_faces, photo=None, rank=None):
+    n = len(set_of_faces)
+    photo = np.arange(n) if photo is None else np.array(photo)
+    rank = np.zeros(n, int) if rank is None else np.array(rank)
+    return Gathered(tuple(photos(map(str, range(n)))), set_of_faces, photo, (), rank, ())
+
+
+def test_who_is_who_is_read_before_the_long_work(tmp_path):
+    assert read_names(photos(), "auto", 9) == Given("auto")
+    assert read_names(photos(), "folder", 2) == Given("folder", ["a", "a", "b"])
+    assert read_names(photos(), "prefix", 2) == Given("prefix", ["ann", "ann", "bob"])
+    assert read_names(photos(), ["x", "x", 7], 2) == Given("given", ["x", "x", "7"])
+    table = tmp_path / "who.csv"
+    table.write_text("file,subject,age\nann_1.jpg,A,30\nann_2.jpg,A,30\nbob_1.jpg,B,40\n")
+    for file in (table, str(table)):
+        given = read_names(photos(), file, 2)
+        assert (given.how, given.subjects) == ("csv", ["A", "A", "B"])
+        assert given.labels["age"].tolist() == ["30", "30", "40"]
+
+
+def test_too_few_people_or_names_are_told_at_once():
+    with pytest.raises(CannotGuarantee, match=r"2 distinct subjects were given\. Got 3"):
+        read_names(photos(), "prefix", 3)
+    with pytest.raises(UsageError, match=r"one person per photo: 3\. Got 2"):
+        read_names(photos(), ["x", "y"], 2)
+
+
+def test_no_recogniser_is_asked_where_every_face_is_named(monkeypatch):
+    monkeypatch.setattr(naming, "default_recogniser", lambda: pytest.fail("it was asked"))
+    given = Given("prefix", ["ann", "bob", "ann"], {"sex": np.array(["f", "m", "f"])})
+    named, told = name_faces(found(faces(3), photo=[0, 1, 2]), given)
+    assert named.subject.tolist() == ["ann", "bob", "ann"]
+    assert named.labels["sex"].tolist() == ["f", "m", "f"]
+    assert (told.how, told.recogniser) == ("prefix", None)
+    assert told.assumption == "each person has one prefix in the file names"
+
+
+def test_a_second_face_in_a_photo_is_asked_about(monkeypatch):
+    codes = iter([[[0.0]], [[5.0]], [[0.1]]])
+    monkeypatch.setattr(naming, "default_recogniser", lambda: "dlib")
+    monkeypatch.setattr(naming, "embed", lambda *_: np.array(next(codes)))
+    given = Given("prefix", ["ann", "bob"], {"sex": np.array(["f", "m"])})
+    named, told = name_faces(found(faces(3), photo=[0, 1, 1], rank=[0, 0, 1]), given)
+    assert named.subject.tolist() == ["ann", "bob", "ann"], "ann is in bob's photo"
+    assert told.recogniser == "dlib"
+    assert told.assumption.startswith("each person has one prefix in the file names, and for further faces")
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("scale", [0.5, 1.0, 1.7])
+def test_people_are_told_apart_at_any_scale_of_the_registered_pictures(scale, family, recogniser):
+    named, told = name_faces(gather(sources_of(family), scale=scale), Given("auto"))
+    pairs = set(
+        zip(named.subject.tolist(), (name.split("/")[0] for name in named.source.tolist()), strict=True)
+    )
+    assert len(pairs) == len(set(named.subject)) == 5
+    assert told.recogniser == recogniser
+
+
+@pytest.mark.parametrize("change", [0, 1])
+def test_one_photo_of_two_people_is_refused(change):
+    some = faces(4)
+    rgb = some.rgb.copy()
+    rgb[2] = rgb[0] + change  # saved again, a grey level may be off
+    twins = replace(some, rgb=rgb, source=np.array(["a.jpg", "b.jpg", "c.jpg", "d.jpg"]))
+    with pytest.raises(CannotGuarantee, match=r"'a\.jpg' and 'c\.jpg' show the same photo"):
+        name_faces(found(twins), Given("given", ["ann", "bob", "cat", "dan"]))
+    named, _ = name_faces(found(twins), Given("given", ["ann", "bob", "ann", "dan"]))
+    assert named.subject.tolist() == ["ann", "bob", "ann", "dan"], "one person may give a photo twice"
+
+
+def test_photos_that_resemble_one_another_are_no_copies():
+    some = faces(2)
+    rgb = some.rgb.copy()
+    rgb[1] = rgb[0]
+    rgb[1, :80, :64] += 20
+    name_faces(found(replace(some, rgb=rgb)), Given("given", ["ann", "bob"]))

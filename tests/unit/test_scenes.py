@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ksame import media
+from ksame.gather import Gathered, Source
+from ksame.render import GROUND
+from ksame.scenes import Scene, Scenes, file_names, painted
+from samples import faces
+
+suffixes = st.sampled_from([".jpg", ".JPG", ".png", ".pgm", ".heic", ".webp"])
+stems = st.text("ab_2.é\udcff", min_size=1, max_size=4).filter(lambda stem: stem.strip("."))
+sources = st.lists(
+    st.builds(
+        lambda folder, stem, suffix: folder + stem + suffix,
+        st.sampled_from(["", "x/", "x/y/"]),
+        stems,
+        suffixes,
+    ),
+    max_size=12,
+    unique=True,
+)
+
+
+@given(sources, st.sampled_from([None, ".png"]))
+def test_kept_names_mirror_the_tree_and_no_name_is_used_twice(names, suffix):
+    kept = file_names(names, names="keep", seed=0, suffix=suffix)
+    assert len(set(kept)) == len(names)
+    for name, new in zip(names, kept, strict=True):
+        old, path = PurePosixPath(name), PurePosixPath(new)
+        assert path.parent == PurePosixPath("images") / old.parent
+        assert path.name.startswith(old.stem)
+        same = suffix is None and old.suffix.lower() in (".jpg", ".jpeg", ".png", ".webp")
+        assert path.suffix == (old.suffix.lower() if same else ".png")
+
+
+@given(sources, st.integers(0, 2**256 - 1))
+def test_random_names_tell_the_type_and_nothing_else(names, seed):
+    new = file_names(names, names="random", seed=seed)
+    assert len(set(new)) == len(names)
+    others = [f"{number}{PurePosixPath(name).suffix}" for number, name in enumerate(names)]
+    assert file_names(others, names="random", seed=seed) == new, "they do not depend on the names"
+    assert all(PurePosixPath(name).parent == PurePosixPath("images") for name in new)
+    assert all(len(PurePosixPath(name).stem) == 16 and int(PurePosixPath(name).stem, 16) >= 0 for name in new)
+
+
+def test_another_seed_gives_other_names():
+    assert not set(file_names(["a.png"] * 9, names="random", seed=1)) & set(
+        file_names(["a.png"] * 9, names="random", seed=2)
+    )
+
+
+@pytest.fixture
+def found():
+    """Three photos: two faces in the first, none in the second, in the third one and one that is no use."""
+    photos = [np.full((40, 60, 3), 100 + 10 * number, np.uint8) for number in range(3)]
+    four = faces(3)
+    boxes = np.array([[5.0, 5, 15, 15], [30, 5, 40, 15], [5, 5, 15, 15]])
+    return Gathered(
+        sources=tuple(Source(f"{number}.png", photo) for number, photo in enumerate(photos)),
+        faces=type(four)(four.rgb, four.points, boxes, four.score, four.source, four.subject),
+        photo=np.array([0, 0, 2]),
+        unusable=(np.zeros((0, 4)), np.zeros((0, 4)), np.array([[30.0, 10, 50, 30]])),
+        rank=np.array([0, 1, 0]),
+        failures=(),
+    )
+
+
+def stamp(photo, row):
+    """Write the row's number over the photo, and over what was written before."""
+    new = photo.copy()
+    new[10, 10] = row
+    new[0, row] = 255
+    return new
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_photo_is_made_when_it_is_asked_for(found, jobs):
+    files, outputs = painted(found, stamp, names="keep", seed=0, jobs=jobs)
+    assert outputs == ["images/0.png", "images/0.png", "images/2.png"], "a photo without a face is left out"
+    assert list(files) == ["images/0.png", "images/2.png"]
+    assert len(files) == 2
+    assert dict(files.items()) == {name: files[name] for name in files}
+    first, last = (media.decode(files[name]) for name in files)
+    assert first[10, 10].tolist() == [0, 0, 0], "the largest face is painted last"
+    assert first[0, :2].tolist() == [[255] * 3] * 2
+    assert first[30, 30].tolist() == [100] * 3, "what is not painted stays"
+    assert (last[10:30, 30:50] == round(GROUND / 2)).all(), "a face that cannot be replaced is covered"
+    assert last[39, 0].tolist() == [120] * 3
+
+
+def test_names_that_are_random_are_listed_in_their_own_order(found):
+    files, outputs = painted(found, stamp, names="random", seed=3, jobs=1)
+    assert list(files) == sorted(files)
+    assert set(outputs) == set(files)
+
+
+def test_untouched_faces_are_those_in_no_known_place(found, monkeypatch):
+    seen = []
+    monkeypatch.setattr("ksame.scenes.residual", lambda rgb, known: seen.append(known) or known[:1])
+    files, _ = painted(found, stamp, names="keep", seed=0, jobs=1)
+    assert files.inspect("images/2.png", files["images/2.png"]) == 1
+    assert seen[0].tolist() == [[5, 5, 15, 15], [30, 10, 50, 30]]
+
+
+def test_a_photo_that_cannot_be_made_stops_the_others():
+    source = Source("a.png", np.zeros((4, 4, 3), np.uint8))
+
+    def fail(photo, row):
+        raise RuntimeError("no")
+
+    scenes = {
+        f"{number}.png": Scene(source, (0,), np.zeros((1, 4)), np.zeros((0, 4))) for number in range(20)
+    }
+    with pytest.raises(RuntimeError, match="no"):
+        list(Scenes(scenes, fail, 2).items())
