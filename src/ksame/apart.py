@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FaceSet, FloatArray, IntArray, UsageError, WeightsError
-from ksame.faces.attributes import Attributes, age_band, attributes
+from ksame.faces.attributes import age_band, attributes
 from ksame.geometry import FRAME
 from ksame.partition import parts
 from ksame.represent.appearance import on_frame
@@ -27,10 +28,10 @@ def chosen(faces: FaceSet, select: str) -> NDArray[Any]:
     if select not in PREDICTED:
         columns = ", ".join([*faces.labels, *(name for name in PREDICTED if name not in faces.labels)])
         raise UsageError(f"There is no column {select!r} to select by: choose one of {columns}.")
-    seen = _seen(faces)
+    male, years, expression = _seen(faces)
     if select == "expression":
-        return seen.expression
-    gender, age = _of_each_person(faces, seen)
+        return expression
+    gender, age = _of_each_person(faces, male, years)
     return gender if select == "gender" else age
 
 
@@ -40,22 +41,33 @@ def likely(faces: FaceSet, codes: FloatArray, least: int) -> tuple[IntArray, tup
     A part with fewer than ``least`` people is merged with the nearest, and that is said.
     """
     try:
-        gender, age = _of_each_person(faces, _seen(faces))
+        male, years, _ = _seen(faces)
     except WeightsError as error:
         return np.zeros(len(faces), np.intp), (f"Gender and age were not kept apart: {error}",)
+    gender, age = _of_each_person(faces, male, years)
     label = np.char.add(np.char.add(gender, ", "), age)
     part, merges = parts(codes, least, label=label, subjects=faces.subject, small="merge")
     return part, tuple(map(str, merges))
 
 
-def _seen(faces: FaceSet) -> Attributes:
-    return attributes(faces.rgb, on_frame(faces) * faces.rgb.shape[2] / FRAME.width)
+def _seen(faces: FaceSet) -> tuple[FloatArray, FloatArray, NDArray[np.str_]]:
+    """Return how male, how old and with what expression each face appears, looked at on every core."""
+    points = on_frame(faces) * faces.rgb.shape[2] / FRAME.width
+    blocks = [slice(start, start + 8) for start in range(0, len(faces), 8)]
+    look = joblib.delayed(lambda block: attributes(faces.rgb[block], points[block]))
+    seen = joblib.Parallel(n_jobs=-1, backend="threading")(map(look, blocks))
+    male, years, expression = (
+        np.concatenate([getattr(part, name) for part in seen])
+        for name in ("gender_score", "age", "expression")
+    )
+    return male, years, expression
 
 
-def _of_each_person(faces: FaceSet, seen: Attributes) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
+def _of_each_person(
+    faces: FaceSet, male: FloatArray, years: FloatArray
+) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
     """Return apparent gender and age band (n,), the same for all photos of one person."""
     _, who = np.unique(faces.subject, return_inverse=True)
     count = np.bincount(who)
-    male = (np.bincount(who, seen.gender_score) / count)[who] > 0.5
-    age = (np.bincount(who, seen.age) / count)[who]
-    return np.where(male, "male", "female"), np.array([age_band(years) for years in age])
+    gender = np.where((np.bincount(who, male) / count)[who] > 0.5, "male", "female")
+    return gender, np.array([age_band(age) for age in (np.bincount(who, years) / count)[who]])

@@ -43,11 +43,11 @@ class NewFaces:
 
     def portrait(self, row: int) -> NDArray[np.uint8]:
         """Return the picture published for a face."""
-        return render.portrait(self.of(row)) if self.drawn else self.pictures[self.output[row]]
+        return render.portrait(self.of(row)) if self.drawn else self.pictures[int(self.output[row])]
 
     def of(self, row: int) -> render.Surrogate:
         """Return the new face of a face, with its expression if that is kept."""
-        face = self.drawn[self.output[row]]
+        face = self.drawn[int(self.output[row])]
         if self.moved is None or not self.moved[row].any():
             return face
         assert isinstance(self.space, AppearanceSpace)  # no other draws

@@ -169,7 +169,7 @@ def blaming(failures: Iterable[Failure]) -> Iterator[None]:
         raise
 
 
-def _join(sources: Sequence[Source], found: Sequence[Found]) -> Gathered:
+def _join(sources: Sequence[Source], found: list[Found]) -> Gathered:
     """Put the faces of all photos side by side."""
     failures = tuple(Failure(s.name, f.reason) for s, f in zip(sources, found, strict=True) if f.reason)
     counts = [len(f.rgb) for f in found]
@@ -178,7 +178,7 @@ def _join(sources: Sequence[Source], found: Sequence[Found]) -> Gathered:
         first = f": {failures[0].input}: {failures[0].reason}{more}." if failures else "."
         raise InputError(f"No face could be used in the {len(sources)} photos given{first}")
     faces = FaceSet(
-        rgb=np.concatenate([f.rgb for f in found]),
+        rgb=_stacked(found),
         points=np.concatenate([f.points for f in found]),
         xyxy=np.concatenate([f.xyxy for f in found]),
         score=np.concatenate([f.score for f in found]),
@@ -203,6 +203,17 @@ def _scale(sources: Sequence[Source], *, tries: int = 9, memory: float = 5e8) ->
     wanted = 1.25 * np.median(np.linalg.norm(five[:, 1] - five[:, 0], axis=1)) / FRAME.eyes_apart
     most = np.sqrt(memory / (len(sources) * 3 * FRAME.width * FRAME.height))
     return float(np.clip(min(wanted, most), 0.5, 3.0))
+
+
+def _stacked(found: list[Found]) -> NDArray[np.uint8]:
+    """Return all pictures in one array; each photo's own are given up as they are copied."""
+    rgb = np.empty((sum(len(f.rgb) for f in found), *found[0].rgb.shape[1:]), np.uint8)
+    start = 0
+    for index, one in enumerate(found):
+        rgb[start : start + len(one.rgb)] = one.rgb
+        start += len(one.rgb)
+        found[index] = one._replace(rgb=one.rgb[:0].copy())
+    return rgb
 
 
 def _look(source: Source, known: Boxes | None, scale: float) -> Found:

@@ -239,9 +239,10 @@ def moving_least_squares(
     w /= w.sum(axis=1, keepdims=True)
     p_star, q_star = w @ target, w @ source  # (g, 2): weighted centroids
     p_hat, q_hat = p - p_star[:, None], q - q_star[:, None]  # (g, m, 2)
-    inner = np.einsum("gm,gmi,gmj->gij", w, p_hat, p_hat)
+    weighted = (w[..., None] * p_hat).transpose(0, 2, 1)  # (g, 2, m)
+    inner = weighted @ p_hat  # (g, 2, 2)
     inner += 1e-9 * (np.trace(inner, axis1=1, axis2=2)[:, None, None] + 1e-12) * np.eye(2)  # points in a line
-    matrix = np.linalg.solve(inner, np.einsum("gm,gmi,gmj->gij", w, p_hat, q_hat))  # (g, 2, 2)
+    matrix = np.linalg.solve(inner, weighted @ q_hat)  # (g, 2, 2)
     moved = np.einsum("gi,gij->gj", v[:, 0] - p_star, matrix) + q_star - v[:, 0]
     return _fill_in(moved.reshape(len(gy), len(gx), 2), gx, gy, width, height)
 

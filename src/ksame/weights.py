@@ -438,6 +438,7 @@ def _request(name: str, inner: str | None, shape: tuple[int, ...] | None) -> Any
                 model.reshape(shape)
             # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
             settings = {"NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+            settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
             return _core().compile_model(model, "CPU", settings).create_infer_request()
 
 

@@ -255,7 +255,7 @@ def _blazeface(rgb: NDArray[np.uint8]) -> Boxes:
     h, w = rgb.shape[:2]
     long = max(h, w)
     squares = [((w - long) / 2, (h - long) / 2, long)]
-    if long > 2 * COARSE:  # its input is 192 px: smaller faces need a closer look
+    if long > 2.5 * COARSE:  # its input is 192 px: smaller faces need a closer look
         half = long / 2
         steps = (max(0.0, half * (np.ceil(2 * side / long) - 1)) for side in (w, h))
         xs, ys = (np.arange(0, step + 1, half / 2) for step in steps)
