@@ -1,7 +1,6 @@
 """Faces that the shipped model draws: they look like faces, and are nobody's."""
 
 from functools import cache
-from importlib import resources
 
 import numpy as np
 
@@ -16,7 +15,7 @@ SIXTY_EIGHT = [*OVAL, *LEFT_EYE[::2], *RIGHT_EYE[::2], *INNER_LIPS[::2], 1, 2, 5
 
 @cache
 def model():
-    return AppearanceSpace.load(resources.files("ksame") / "models" / "appearance.npz")
+    return AppearanceSpace.shipped()
 
 
 def photos(n, seed=0, spread=0.7):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from PIL import Image, ImageDraw
 
 from ksame import media
 from ksame.core import CannotGuarantee, UsageError
-from ksame.gather import Source, Watch, gather
+from ksame.gather import Picture, Watch, gather, sources_of
 from ksame.geometry import FRAME
 from ksame.release import Failure
 from ksame.render import Surrogate, portrait
@@ -66,7 +67,7 @@ class Training:
 
 
 def train(
-    inputs: str | Path | Iterable[str | Path],
+    inputs: Picture | Iterable[Picture],
     output: str | Path,
     *,
     jobs: int | None = None,
@@ -76,8 +77,8 @@ def train(
 
     Parameters
     ----------
-    inputs : path or several
-        Photos or folders of photos.
+    inputs : path, array, or several
+        Photos, folders of photos, or (h, w, 3) uint8 arrays.
     output : path
         The model, ``NAME.npz``; the page is written beside it as ``NAME.html``.
     jobs, watch
@@ -93,8 +94,7 @@ def train(
     out = Path(output)
     if out.suffix != ".npz" or out.is_dir() or not out.parent.is_dir():
         raise UsageError(f"A model is a file NAME.npz in a folder that is there. Got {str(out)!r}.")
-    paths = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-    found = gather([Source(photo.name, photo.path) for photo in media.find(paths)], jobs=jobs, watch=watch)
+    found = gather(sources_of(inputs), jobs=jobs, watch=watch)
     rows = np.flatnonzero(found.rank == 0)
     if len(rows) < LEAST:
         raise CannotGuarantee(f"A model needs at least {LEAST} photos with a face. Got {len(rows)}.")
@@ -125,7 +125,8 @@ def _write(training: Training) -> None:
     training.model.save(part)
     part.replace(training.output)
     picture = base64.b64encode(media.encode_png(modes(training.model))).decode()
-    page = Template(PAGE).substitute(name=training.output.stem, summary=training, picture=picture, far=FAR)
+    name, summary = html.escape(training.output.stem), html.escape(str(training))
+    page = Template(PAGE).substitute(name=name, summary=summary, picture=picture, far=FAR)
     training.report.write_text(page, encoding="utf-8")
 
 

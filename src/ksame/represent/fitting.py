@@ -75,8 +75,7 @@ def fit(
     --------
     The model's mean face, from a start that is 6 pixels off:
 
-    >>> from importlib import resources
-    >>> model = AppearanceSpace.load(resources.files("ksame") / "models" / "appearance.npz")
+    >>> model = AppearanceSpace.shipped()
     >>> picture = model.decode(np.zeros((1, len(model.deviation))))[0]
     >>> truth = model.shape * picture.shape[1] / 256
     >>> fitted = fit(model, picture, truth + [5.0, -3.0])
