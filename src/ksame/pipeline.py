@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame import media, render, weights
-from ksame.apart import chosen, likely
+from ksame.apart import PREDICTED, chosen, likely
 from ksame.core import (
     FaceSet,
     FloatArray,
@@ -131,7 +131,8 @@ def deidentify(
     sources = sources_of(inputs)
     given = read_names(sources, subjects, as_k(k))
     if select is not None:
-        _choose("column to select by", given.labels, select)  # told before the long work
+        columns = {**given.labels, **dict.fromkeys(PREDICTED)}
+        _choose("column to select by", columns, select)  # told before the long work
     seed = seed_of(seed, journal)
 
     scale = None if drawn else 1.0  # pixel vectors at the scale of large photos would not fit in memory
@@ -190,8 +191,7 @@ def deidentify(
 def _choose(option: str, choices: Mapping[str, T], name: str) -> T:
     """Return what a name stands for, or say which names there are."""
     if name not in choices:
-        which = f"choose one of {', '.join(choices)}" if choices else "give --subjects a csv that has it"
-        raise UsageError(f"There is no {option} {name!r}: {which}.")
+        raise UsageError(f"There is no {option} {name!r}: choose one of {', '.join(choices)}.")
     return choices[name]
 
 
