@@ -29,10 +29,13 @@ from ksame.partition import METHODS as PARTITIONS
 from ksame.pipeline import METHODS, deidentify
 from ksame.release import CERTIFICATE, Release, check_folders, verify
 from ksame.render import Composite
+from ksame.training import train
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 models = typer.Typer(help="The model files: list them, fetch them, or bring your own copy.")
 app.add_typer(models, name="models", invoke_without_command=True)
+model_app = typer.Typer(no_args_is_help=True, help="The appearance model: train one of your own.")
+app.add_typer(model_app, name="model")
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 # The parser's own errors; typer carries its click along or imports it, by its version.
@@ -242,6 +245,20 @@ def fetch(names: Annotated[list[str], typer.Argument(help="Names from ksame mode
 def add(name: str, file: Path) -> None:
     """Put a copy that you brought into the cache, if it is the right file."""
     console.print(f"[green]✓[/] {escape(str(weights.add(name, file)))}")
+
+
+@model_app.command(name="train")
+def train_model(
+    inputs: Annotated[list[Path], typer.Argument(help="Photos, or folders of photos.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write, .npz.")],
+    jobs: Annotated[int | None, typer.Option(help="Photos at a time [one per core].")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train an appearance model on a folder of faces."""
+    with _progress(quiet) as watch:
+        training = train(inputs, output, jobs=jobs, watch=watch)
+    if not quiet:
+        console.print(escape(str(training)))
 
 
 def _check_apart(inputs: list[Path], out: Path, secret: Path) -> None:

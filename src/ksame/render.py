@@ -220,7 +220,7 @@ def _meet(area: NDArray[np.uint8], old: FloatArray, new: FloatArray) -> NDArray[
     x, y = np.linspace(0, width - 1, 5), np.linspace(0, height - 1, 5)
     rim = np.array([(a, b) for a in x for b in y if a in (x[0], x[-1]) or b in (y[0], y[-1])])
     at = moving_least_squares(
-        np.concatenate([old, rim]), np.concatenate([new, rim]), width, height, alpha=1.5
+        np.concatenate([old, rim]), np.concatenate([new, rim]), width, height, alpha=1.5, step=16
     )
     moved: NDArray[np.uint8] = cv2.remap(area, at, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return moved
