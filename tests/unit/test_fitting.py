@@ -1,4 +1,4 @@
-"""Fitting by inverse composition [G6 eq. 3]: parts against naive twins, the whole from starts off the mark."""
+"""Fitting by inverse composition [G6 eq. 3]: parts against naive twins, the whole from bad starts."""
 
 import zipfile
 from itertools import pairwise

@@ -174,7 +174,7 @@ def test_a_portrait_shows_nothing_from_outside_the_outline():
     np.testing.assert_array_equal(portrait(Surrogate(one, shape())), portrait(Surrogate(other, shape())))
 
 
-@given(st.floats(0, 30), st.floats(0, 20), st.floats(20, 90))
+@given(st.floats(0, 30), st.floats(0, 20), st.floats(20, 75))
 @settings(max_examples=30)
 def test_a_fade_rises_inwards_from_nothing_to_all(edge, inset, radius):
     turn = np.linspace(0, 2 * np.pi, 40)
