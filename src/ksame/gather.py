@@ -50,6 +50,7 @@ class Found(NamedTuple):
     points: FloatArray  # (n, 468, 2)
     xyxy: FloatArray  # (n, 4)
     score: FloatArray  # (n,)
+    rank: NDArray[np.intp]  # (n,): which of the photo's faces, by size
     unusable: FloatArray  # (c, 4): boxes of the others
     reason: str = ""
 
@@ -62,7 +63,7 @@ class Gathered:
     faces: FaceSet
     photo: NDArray[np.intp]  # (n,): which of the photos each face is from
     unusable: tuple[FloatArray, ...]  # for each photo the boxes (c, 4) of faces that cannot be used
-    rank: NDArray[np.intp]  # (n,): 0 for the largest face of its photo
+    rank: NDArray[np.intp]  # (n,): 0 for the largest face of its photo, which may be one that is unusable
     failures: tuple[Failure, ...]
 
 
@@ -185,7 +186,7 @@ def _join(sources: Sequence[Source], found: list[Found]) -> Gathered:
         source=np.repeat(np.array([s.name for s in sources]), counts),
         subject=np.full(sum(counts), ""),
     )
-    rank = np.concatenate([np.arange(count) for count in counts]).astype(np.intp)
+    rank = np.concatenate([f.rank for f in found])
     photo = np.repeat(np.arange(len(sources)), counts)
     return Gathered(tuple(sources), faces, photo, tuple(f.unusable for f in found), rank, failures)
 
@@ -236,6 +237,7 @@ def _look(source: Source, known: Boxes | None, scale: float) -> Found:
         points=points[good],
         xyxy=boxes.xyxy[good],
         score=boxes.score[good],
+        rank=good,
         unusable=np.delete(boxes.xyxy, good, axis=0),
     )
 
@@ -245,7 +247,7 @@ def _nothing(boxes: Boxes | None, reason: str, scale: float) -> Found:
     rgb = np.zeros((0, *FRAME.size(scale)[::-1], 3), np.uint8)
     none = np.zeros
     unusable = boxes.xyxy if boxes is not None else none((0, 4))
-    return Found(boxes, rgb, none((0, MESH, 2)), none((0, 4)), none(0), unusable, reason)
+    return Found(boxes, rgb, none((0, MESH, 2)), none((0, 4)), none(0), none(0, np.intp), unusable, reason)
 
 
 def pixels(source: Source) -> NDArray[np.uint8]:

@@ -97,6 +97,12 @@ def name_faces(found: Gathered, given: Given) -> tuple[FaceSet, Told]:
         known = [given.subjects[i] if rank == 0 else None for i, rank in zip(at, found.rank, strict=True)]
         subject = people.extend(known, codes, threshold)
         assumption = f"{_ASSUMED[given.how]}, and for further faces in a photo {assumption}"
+        # a face that is known from a photo of its own has the labels of that photo
+        own = dict(zip(reversed(given.subjects), reversed(range(len(given.subjects))), strict=True))
+        labelled = [
+            own.get(who, i) if rank else i for who, i, rank in zip(subject, at, found.rank, strict=True)
+        ]
+        labels = {name: np.asarray(column)[labelled] for name, column in given.labels.items()}
     named = replace(faces, subject=np.asarray(subject), labels=labels)
     _refuse_copies(named)
     return named, Told(given.how, assumption, recogniser)

@@ -144,6 +144,20 @@ def test_a_face_that_is_too_small_is_unusable_and_its_box_is_kept(mixed, monkeyp
 
 
 @pytest.mark.weights
+def test_a_bystander_does_not_become_the_largest_face(mixed, monkeypatch):
+    """The photo's name is that of its largest face, also where that one cannot be used."""
+    real = module.landmarks
+
+    def turned(rgb, boxes):
+        points, presence = real(rgb, boxes)
+        return points, np.where(np.arange(len(boxes)) == 0, 0.0, presence)
+
+    monkeypatch.setattr(module, "landmarks", turned)
+    found = gather([Source("b", mixed / "b.png")], scale=0.5)
+    assert found.rank.tolist() == [1]
+
+
+@pytest.mark.weights
 def test_the_scale_is_that_of_the_photos_unless_memory_is_short(mixed):
     (small,) = gather([Source("a", mixed / "a.pgm")]).faces.rgb
     large = media.read(mixed / "a.pgm").repeat(3, axis=0).repeat(3, axis=1)

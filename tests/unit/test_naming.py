@@ -62,6 +62,7 @@ def test_a_second_face_in_a_photo_is_asked_about(monkeypatch):
     given = Given("prefix", ["ann", "bob"], {"sex": np.array(["f", "m"])})
     named, told = name_faces(found(faces(3), photo=[0, 1, 1], rank=[0, 0, 1]), given)
     assert named.subject.tolist() == ["ann", "bob", "ann"], "ann is in bob's photo"
+    assert named.labels["sex"].tolist() == ["f", "m", "f"], "and has her own label there"
     assert told.recogniser == "dlib"
     assert told.assumption.startswith("each person has one prefix in the file names, and for further faces")
 
