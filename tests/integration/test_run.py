@@ -141,6 +141,13 @@ def test_selected_labels_are_kept_apart(method, people, tmp_path, cli):
     assert not (tmp_path / "few").exists()
 
 
+def test_gender_and_age_may_be_predicted(people, tmp_path, cli):
+    how = ("-k", 3, "--subjects", "prefix", "--method", "ksame-pixel", "--select", "gender", "--json")
+    ran = cli("run", people, "-o", tmp_path / "out", *how)
+    assert ran.code == 0
+    assert json.loads((tmp_path / "out" / "certificate.json").read_text())["select"] == "gender"
+
+
 def test_a_folder_per_person(family, tmp_path, cli):
     ran = cli("run", family, "-o", tmp_path / "out", "-k", 2, "--subjects", "folder", "--json")
     assert (ran.code, ran.json["people"], ran.json["bound"]) == (0, 5, 0.5)
