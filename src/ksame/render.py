@@ -7,7 +7,7 @@ group's mean code, without the blur of the model's truncated axes [algorithms 1]
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import cv2
@@ -33,6 +33,7 @@ from ksame.geometry import (
 GROUND = 236.0  # the plain ground of a portrait, on the 0 .. 255 scale
 FEATHER = 0.1  # width of the soft edge, in distances between the eyes
 ODD = 24.0  # grey levels: a member this far from the group's median counts half
+LEAST = 0.25  # nobody counts less than this against another: no part of a surrogate is one person's
 Picture = NDArray[np.float32]
 
 
@@ -63,10 +64,13 @@ def surrogate(
     scale = width / FRAME.width
     shape = np.tensordot(shares, shapes, axes=1) * scale
     raster = Raster.of(shape, triangles, width, height)
-    stack = np.stack([raster.pull(p, s * scale) for p, s in zip(rgb, shapes, strict=True)]).astype(np.float32)
-    weights = shares[:, None, None] * _usual(stack) * _open(shapes, shape, (height, width))  # (n, h, w)
+    warped = [raster.pull(p, s * scale) for p, s in zip(rgb, shapes, strict=True)]
+    weights = _usual(warped) * _open(shapes, shape, (height, width))  # (n, h, w)
+    weights = np.maximum(weights, LEAST) * shares[:, None, None].astype(np.float32)
     weights /= weights.sum(axis=0)
-    mean = np.einsum("nhw,nhwc->hwc", weights, stack)
+    mean = np.zeros((height, width, 3), np.float32)
+    for weight, picture in zip(weights, warped, strict=True):
+        mean += weight[..., None] * picture
     return Surrogate(mean.round().astype(np.uint8), shape)
 
 
@@ -90,19 +94,19 @@ def varied(
     return Surrogate(np.clip(picture, 0, 255).round().astype(np.uint8), moved)
 
 
-def _usual(stack: Picture) -> Picture:
+def _usual(warped: Sequence[NDArray[np.uint8]]) -> Picture:
     """Return (n, h, w): how much each member is like the others here.
 
-    Glasses, a fringe or a beard that only one has would show through as a ghost. The weight of one
-    member is at most three times another's, so that no part of a surrogate is one person's.
+    Glasses, a fringe or a beard that only one has would show through as a ghost.
     """
-    n, height, width = stack.shape[:3]
+    grey = np.stack([cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY) for picture in warped])
+    n, _, width = grey.shape
     if n < 3:
-        return np.ones((n, height, width), np.float32)
+        return np.ones(grey.shape, np.float32)
     smooth = max(1.0, FEATHER * 0.5 * FRAME.eyes_apart * width / FRAME.width)
-    away = np.abs(stack - np.median(stack, axis=0)).mean(axis=3)  # (n, h, w)
+    away = np.abs(grey - np.median(grey, axis=0).astype(np.float32))
     away = np.stack([cv2.GaussianBlur(a, (0, 0), smooth) for a in away])
-    return np.maximum(1 / (1 + (away / ODD) ** 2), 1 / 3).astype(np.float32)
+    return 1 / (1 + (away / ODD) ** 2)
 
 
 def _open(shapes: FloatArray, mean: FloatArray, size: tuple[int, int]) -> Picture:
@@ -281,6 +285,7 @@ def cover(photo: NDArray[np.uint8], boxes: FloatArray) -> NDArray[np.uint8]:
     result = photo.copy() if len(boxes) else photo
     for left, top, right, bottom in boxes:
         centre = (round((left + right) / 2), round((top + bottom) / 2))
-        axes = (max(2, round(0.75 * (right - left))), max(2, round(0.75 * (bottom - top))))
+        # the corners of the box lie at 0.71 of its sides; one pixel more for OpenCV's whole numbers
+        axes = (round(0.75 * (right - left)) + 1, round(0.75 * (bottom - top)) + 1)
         cv2.ellipse(result, centre, axes, 0, 0, 360, (GROUND / 2,) * 3, -1)
     return result
