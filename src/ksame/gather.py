@@ -194,14 +194,14 @@ def _join(sources: Sequence[Source], found: list[Found]) -> Gathered:
 def _scale(sources: Sequence[Source], *, tries: int = 9, memory: float = 5e8) -> float:
     """Return the scale at which the frame shows faces as large as the photos do, if memory allows.
 
-    A few photos are looked at; a quarter more than their median keeps what two resamplings would blur.
+    A few photos are looked at; a tenth more than their median keeps what two resamplings would blur.
     """
     some = sources[:: max(1, len(sources) // tries)]
     points = [found.points for found in (_look(source, None, 0.25) for source in some) if len(found.points)]
     if not points:
         return 1.0
     five = five_points(np.concatenate(points))
-    wanted = 1.25 * np.median(np.linalg.norm(five[:, 1] - five[:, 0], axis=1)) / FRAME.eyes_apart
+    wanted = 1.1 * np.median(np.linalg.norm(five[:, 1] - five[:, 0], axis=1)) / FRAME.eyes_apart
     most = np.sqrt(memory / (len(sources) * 3 * FRAME.width * FRAME.height))
     return float(np.clip(min(wanted, most), 0.5, 3.0))
 

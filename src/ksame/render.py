@@ -106,7 +106,8 @@ def _usual(warped: Sequence[NDArray[np.uint8]]) -> Picture:
     smooth = max(1.0, FEATHER * 0.5 * FRAME.eyes_apart * width / FRAME.width)
     away = np.abs(grey - np.median(grey, axis=0).astype(np.float32))
     away = np.stack([cv2.GaussianBlur(a, (0, 0), smooth) for a in away])
-    return 1 / (1 + (away / ODD) ** 2)
+    like: Picture = (1 / (1 + (away / ODD) ** 2)).astype(np.float32)
+    return like
 
 
 def _open(shapes: FloatArray, mean: FloatArray, size: tuple[int, int]) -> Picture:

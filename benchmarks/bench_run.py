@@ -1,0 +1,119 @@
+"""The whole way on a folder of photos: photos per second, memory, where the time goes, and deface beside it.
+
+deface is installed in an environment of its own under build/. The photos are those of
+../shared/data/london where they are, otherwise the sample people of the demonstration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from pathlib import Path
+from typing import Any
+
+from ksame import demo, pipeline
+
+LONDON = Path(__file__).resolve().parents[2] / "shared" / "data" / "london"
+STEPS = ("gather", "name_faces", "likely", "_plan", "new_faces", "_portraits")
+
+
+def photos(room: Path) -> tuple[Path, str]:
+    """Return a folder of photos, and how people are named in it."""
+    if LONDON.is_dir():
+        return LONDON, "prefix"
+    return room / "photos", str(demo.unpack(room / "photos"))
+
+
+def stages(folder: Path, subjects: str, publish: str, out: Path) -> dict[str, float]:
+    """Run once in this process and return the seconds of each step."""
+    seconds: dict[str, float] = {}
+
+    def timed(name: str) -> Any:
+        step = getattr(pipeline, name)
+
+        def wrapped(*args: Any, **options: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return step(*args, **options)
+            finally:
+                seconds[name.strip("_")] = round(time.perf_counter() - start, 2)
+
+        return wrapped
+
+    with contextlib.ExitStack() as undo:
+        for name in STEPS:
+            undo.callback(setattr, pipeline, name, getattr(pipeline, name))
+            setattr(pipeline, name, timed(name))
+        release = pipeline.deidentify(folder, 5, subjects=subjects, publish=publish, seed=1)
+        start = time.perf_counter()
+        release.save(out)
+        seconds["draw, write, inspect"] = round(time.perf_counter() - start, 2)
+    return seconds
+
+
+def command(*words: str) -> tuple[float, float]:
+    """Run a command; return its seconds and its peak memory in MB."""
+    code = (
+        "import resource, subprocess, sys, time, json; t = time.perf_counter();"
+        "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL);"
+        "peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024;"
+        "print(json.dumps([time.perf_counter() - t, peak]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True, text=True)
+    seconds, peak = json.loads(done.stdout)
+    return seconds, peak
+
+
+def deface() -> str:
+    """Install deface in its own environment, once; return its command."""
+    home = Path(__file__).resolve().parents[1] / "build" / "deface"
+    if not (home / "bin" / "deface").exists():
+        venv.create(home, with_pip=True)
+        subprocess.run(
+            [home / "bin" / "pip", "install", "-q", "deface==1.5.0", "onnx", "onnxruntime"], check=True
+        )
+    return str(home / "bin" / "deface")
+
+
+def main(quick: bool) -> list[dict[str, Any]]:
+    """Return the rows of the table; quick leaves deface out."""
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as name:
+        room = Path(name)
+        folder, subjects = photos(room)
+        files = [path for path in sorted(folder.iterdir()) if path.suffix in (".jpg", ".pgm")]
+        n = len(files)
+        for publish in ("portrait", "scene"):
+            words = ["run", str(folder), "-o", str(room / publish), "--subjects", subjects]
+            ksame = [sys.executable, "-m", "ksame", *words, "--publish", publish, "--seed", "1", "-q"]
+            seconds, peak = command(*ksame)
+            steps = stages(folder, subjects, publish, room / f"{publish}-steps")
+            row = {"what": f"run {publish}", "n": n, "seconds": round(seconds, 2), "peak_mb": round(peak)}
+            rows.append(row | {"per_second": round(n / seconds, 1), "steps": steps})
+        if not quick:
+            rows += _beside_deface(files, room, rows)
+    return rows
+
+
+def _beside_deface(files: list[Path], room: Path, ours: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Time deface on the same photos; a third of them is enough to know its rate."""
+    copies = room / "copies"
+    copies.mkdir()
+    some = files[::3]
+    for path in some:
+        (copies / path.name).symlink_to(path)
+    seconds, peak = command(deface(), *(str(copies / path.name) for path in some))
+    rate = len(some) / seconds
+    row = {"what": "deface 1.5.0", "n": len(some), "seconds": round(seconds, 2), "peak_mb": round(peak)}
+    ratios = {f"{one['what']} / deface": round(one["per_second"] / rate, 1) for one in ours}
+    return [row | {"per_second": round(rate, 2), **ratios}]
+
+
+if __name__ == "__main__":
+    for line in main(quick="--full" not in sys.argv):
+        print(line)
