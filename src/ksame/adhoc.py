@@ -62,6 +62,7 @@ def obscured(
         details={
             "grey": grey,
             "strength": strength,
+            "unusable_faces": sum(map(len, found.unusable)),
             "weights": {name: weights.CATALOGUE[name].sha256 for name in ("yunet", "mesh", "blazeface")},
         },
         private=Private(

@@ -313,6 +313,7 @@ def _summary(release: Release, certificate: Mapping[str, Any] | None) -> dict[st
         "published": len(release.files),
         "faces": len(mapping),
         "distinct": len({row.group for row in mapping}),
+        "unusable_faces": release.details["unusable_faces"],
         "untouched_faces": certificate["untouched_faces"] if certificate else None,
         "failures": [failure._asdict() for failure in release.private.failures],
     }
@@ -332,6 +333,9 @@ def _tell(release: Release, figures: Mapping[str, Any], out: Path | None) -> Non
         f"{figures['people']} people in {figures['photos']} photos: {figures['faces']} faces replaced by"
         f" {figures['distinct']} new ones, {figures['published']} files."
     )
+    if unusable := figures["unusable_faces"]:
+        done = "covered" if figures["publish"] == "scene" else "left out"
+        console.print(f"[yellow]![/] {unusable} faces were too small, too turned or too unclear: {done}.")
     for note in release.details.get("notes", ()):
         console.print(f"[yellow]![/] {escape(note)}")
     console.print(f"[bold]{escape(figures['claim'])}[/]")

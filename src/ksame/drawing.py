@@ -98,11 +98,15 @@ def _changed(space: AppearanceSpace, face: render.Surrogate, codes: FloatArray) 
 
 
 def _expressions(space: AppearanceSpace, faces: FaceSet, mouth: FloatArray) -> FloatArray:
-    """Return gamma' - gamma (n, d): each photo's difference from its person's calmest photo [S 7.2]."""
+    """Return gamma' - gamma (n, d): each photo's difference from its person's neutral photo [S 7.2].
+
+    That is one with ``neutral`` in the csv's column ``expression``, or else the one with the calmest mouth.
+    """
     codes = space.encode(faces)  # without light and pose: those belong to the photo, not to the expression
     _, who = np.unique(faces.subject, return_inverse=True)
     calmest = np.zeros(who.max() + 1, np.intp)
-    order = np.argsort(-mouth, kind="stable")
+    said = faces.labels["expression"] == "neutral" if "expression" in faces.labels else np.zeros(len(faces))
+    order = np.lexsort((-mouth, said))  # a photo that the csv calls neutral comes after all others
     calmest[who[order]] = order  # the last written is the calmest
     moved: FloatArray = codes - codes[calmest[who]]
     return moved

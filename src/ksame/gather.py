@@ -29,6 +29,9 @@ Watch = Callable[[str, int, int], None]
 # Below this many pixels between the eyes a registered face is a smear that says little of anyone.
 MIN_EYES = 10.0
 MIN_PRESENCE = 0.5
+# How far the nose tip stands beside the middle of the eyes, in their distance: of 1,021 portraits one was
+# at 0.33; beyond 0.4 half of the face is out of sight.
+MAX_TURN = 0.4
 
 
 T = TypeVar("T")
@@ -225,9 +228,8 @@ def _look(source: Source, known: Boxes | None, scale: float) -> Found:
         return _nothing(None, str(error), scale)
     boxes = detect(rgb) if known is None else known
     points, presence = landmarks(rgb, boxes)
-    five = five_points(points)  # (n, 5, 2)
-    apart = np.linalg.norm(five[:, 1] - five[:, 0], axis=1)
-    good = np.flatnonzero((presence >= MIN_PRESENCE) & (apart >= MIN_EYES))
+    apart, turn = _pose(points)
+    good = np.flatnonzero((presence >= MIN_PRESENCE) & (apart >= MIN_EYES) & (turn <= MAX_TURN))
     if not len(good):
         reason = "no face was found" if not len(boxes) else "its faces are too small or too turned to be used"
         return _nothing(boxes, reason, scale)
@@ -240,6 +242,15 @@ def _look(source: Source, known: Boxes | None, scale: float) -> Found:
         rank=good,
         unusable=np.delete(boxes.xyxy, good, axis=0),
     )
+
+
+def _pose(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the distance between the eyes, and how far the head is turned, of meshes (n, 468, 2)."""
+    five = five_points(points)  # (n, 5, 2)
+    eyes = five[:, 1] - five[:, 0]
+    apart = np.maximum(np.linalg.norm(eyes, axis=1), 1e-9)
+    nose = five[:, 2] - five[:, :2].mean(axis=1)
+    return apart, np.abs((nose * eyes).sum(axis=1)) / apart**2
 
 
 def _nothing(boxes: Boxes | None, reason: str, scale: float) -> Found:

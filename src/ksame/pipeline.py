@@ -174,6 +174,7 @@ def deidentify(
             "partition": partition,
             "select": select,
             "notes": list(notes),
+            "unusable_faces": sum(map(len, found.unusable)),
             "subjects": told.how,
             "weights": {name: weights.CATALOGUE[name].sha256 for name in used},
         },
