@@ -284,9 +284,17 @@ COMPOSITES: dict[str, Callable[[NDArray[np.uint8], Picture, Picture], NDArray[np
 def cover(photo: NDArray[np.uint8], boxes: FloatArray) -> NDArray[np.uint8]:
     """Return the photo with a plain ellipse over each box (n, 4), generous at the edges."""
     result = photo.copy() if len(boxes) else photo
-    for left, top, right, bottom in boxes:
+    for left, top, right, bottom in covered_by(boxes):
         centre = (round((left + right) / 2), round((top + bottom) / 2))
-        # the corners of the box lie at 0.71 of its sides; one pixel more for OpenCV's whole numbers
-        axes = (round(0.75 * (right - left)) + 1, round(0.75 * (bottom - top)) + 1)
+        axes = (round((right - left) / 2) + 1, round((bottom - top) / 2) + 1)
         cv2.ellipse(result, centre, axes, 0, 0, 360, (GROUND / 2,) * 3, -1)
     return result
+
+
+def covered_by(boxes: FloatArray) -> FloatArray:
+    """Return the boxes (n, 4) of the ellipses that ``cover`` paints: half as large again.
+
+    A box's corners lie on an ellipse of 1.42 times its sides, so nothing of it is left.
+    """
+    centre, half = (boxes[:, 2:] + boxes[:, :2]) / 2, 0.75 * (boxes[:, 2:] - boxes[:, :2])
+    return np.hstack([centre - half, centre + half])

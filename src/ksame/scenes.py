@@ -15,7 +15,8 @@ from ksame import media
 from ksame.core import FloatArray
 from ksame.faces.detect import residual
 from ksame.gather import Gathered, Source, pixels, side_by_side
-from ksame.render import cover
+from ksame.geometry import with_ring
+from ksame.render import cover, covered_by
 
 Paint = Callable[[NDArray[np.uint8], int], NDArray[np.uint8]]
 """Given a photo and a face's row, returns the photo with that face replaced."""
@@ -48,7 +49,9 @@ class Scenes(Mapping[str, bytes]):
             photo = self.paint(photo, row)
         data = media.encode(photo, PurePosixPath(name).suffix)
         seen = media.decode(data)  # what is looked through is what a reader of the file will see
-        self.untouched[name] = len(residual(seen, np.concatenate([scene.replaced, scene.covered])))
+        self.untouched[name] = len(
+            residual(seen, np.concatenate([scene.replaced, covered_by(scene.covered)]))
+        )
         return data
 
     def __iter__(self) -> Iterator[str]:
@@ -88,7 +91,8 @@ def painted(
     scenes = {}
     for name, photo in sorted(zip(outputs, used, strict=True)):
         rows = np.flatnonzero(found.photo == photo)
-        boxes = found.faces.xyxy[rows]
+        around = with_ring(found.faces.points[rows])
+        boxes = np.hstack([around.min(axis=1), around.max(axis=1)])
         scenes[name] = Scene(found.sources[photo], tuple(rows.tolist()), boxes, found.unusable[photo])
     by_photo = dict(zip(used, outputs, strict=True))
     return Scenes(scenes, paint, jobs), [by_photo[photo] for photo in found.photo.tolist()]
