@@ -105,7 +105,12 @@ def test_untouched_faces_are_those_in_no_known_place(found, monkeypatch):
     monkeypatch.setattr("ksame.scenes.residual", lambda rgb, known: seen.append(known) or known[:1])
     files, _ = painted(found, stamp, names="keep", seed=0, jobs=1)
     assert files.inspect("images/2.png", files["images/2.png"]) == 1
-    assert seen[0].tolist() == [[5, 5, 15, 15], [30, 10, 50, 30]]
+    (replaced, covered) = seen[0]
+    row = files.scenes["images/2.png"].rows[0]
+    points = found.faces.points[row]
+    assert (replaced[:2] <= points.min(axis=0)).all()
+    assert (replaced[2:] >= points.max(axis=0)).all()
+    assert covered.tolist() == [25, 5, 55, 35]  # the box 30, 10, 50, 30 and the margin of the ellipse
 
 
 def test_a_photo_that_cannot_be_made_stops_the_others():
