@@ -1,0 +1,116 @@
+"""The drawn methods through Python: who shares a face, what the claim becomes, what the options change."""
+
+import numpy as np
+import pytest
+
+import ksame
+from ksame import media
+from ksame.adhoc import nobody, obscured
+from ksame.core import UsageError, WeightsError
+from ksame.faces.detect import DETECTORS, detect
+
+pytestmark = pytest.mark.weights
+
+
+def run(people, **options):
+    return ksame.deidentify(people, **({"k": 2, "subjects": "prefix", "seed": 3} | options))
+
+
+def pictures(release):
+    return {row.input: media.decode(release.files[row.output]) for row in release.private.mapping}
+
+
+@pytest.mark.parametrize("publish", ["portrait", "scene"])
+@pytest.mark.parametrize("method", ["ksame-m", "ksame-furthest", "kdiff-furthest"])
+def test_every_new_face_is_found_by_two_detectors(method, publish, people):
+    release = run(people, method=method, publish=publish)
+    seen = list(pictures(release).values())
+    for detector in ("yunet", "blazeface"):
+        assert detector in DETECTORS
+        missed = [len(detect(picture, detector=detector)) == 0 for picture in seen]
+        assert not any(missed), f"{detector} misses {sum(missed)} of {len(missed)}"
+
+
+def test_furthest_publishes_k_anonymous_faces_of_others(people):
+    release = run(people, method="ksame-furthest", select="gender")
+    assert release.guarantee.k_anonymous
+    shared = {}
+    for row in release.private.mapping:
+        shared.setdefault(release.files[row.output], set()).add(row.subject)
+    assert min(map(len, shared.values())) >= 2
+    ksame.core.check_law(
+        [release.files[row.output] for row in release.private.mapping],
+        [row.subject for row in release.private.mapping],
+        2,
+    )
+
+
+def test_kdiff_publishes_distinct_faces_and_claims_no_bound(people):
+    release = run(people, method="kdiff-furthest")
+    assert not release.guarantee.k_anonymous
+    assert release.guarantee.bound == 1
+    assert len(set(release.files.values())) == len(release.private.mapping)
+
+
+def test_expressions_are_kept_and_the_claim_is_lowered(people):
+    plain, kept = run(people), run(people, expression="keep")
+    assert kept.guarantee < plain.guarantee
+    assert kept.guarantee.scope == "code"
+    assert "expressions are carried over" in str(kept.guarantee)
+    before, after = pictures(plain), pictures(kept)
+    two = [name for name in before if name.startswith(("00001_", "00002_"))]
+    changed = [name for name in before if (before[name] != after[name]).any()]
+    # who has one photo has nothing to differ from; of two photos one is the neutral one
+    assert set(changed) <= set(two)
+    assert len(changed) == 2
+    for name in changed:
+        assert 0.2 < np.abs(before[name].astype(int) - after[name]).mean() < 30
+
+
+def test_a_neutral_photo_may_be_named(people, tmp_path):
+    names = sorted(path.name for path in people.iterdir())
+    for neutral in ("aa", "ab"):
+        table = tmp_path / f"{neutral}.csv"
+        rows = [f"{n},{n[:5]},{'neutral' if n[6:8] == neutral else 'other'}" for n in names]
+        table.write_text("\n".join(["file,subject,expression", *rows]))
+        plain, kept = (
+            pictures(run(people, subjects=table, expression=expression)) for expression in ("drop", "keep")
+        )
+        assert (plain[f"00001_{neutral}.pgm"] == kept[f"00001_{neutral}.pgm"]).all()
+
+
+def test_a_model_of_ones_own(people, tmp_path):
+    own = run(people, model="own")
+    assert own.guarantee.k == 2
+    with pytest.raises(UsageError, match="not an appearance model"):
+        (tmp_path / "no.npz").write_bytes(b"no")
+        run(people, model=tmp_path / "no.npz")
+
+
+@pytest.mark.parametrize("options", [{"publish": "scene"}, {"expression": "keep"}])
+def test_pixel_methods_draw_nothing_for_a_scene(options, people):
+    with pytest.raises(UsageError, match="choose ksame-m"):
+        run(people, method="ksame-pixel", **options)
+
+
+def test_small_parts_are_merged_and_that_is_said(people):
+    release = run(people, k=5)
+    assert any("merged with" in note for note in release.details["notes"])
+    assert release.details["notes"] == release.certificate()["notes"]
+
+
+def test_without_its_weights_nobody_is_kept_apart_and_that_is_said(people, monkeypatch):
+    def missing(rgb, points):
+        raise WeightsError("age is not here.")
+
+    monkeypatch.setattr("ksame.apart.attributes", missing)
+    assert run(people).details["notes"] == ["Gender and age were not kept apart: age is not here."]
+
+
+def test_potato_takes_its_parts_from_nobody(people):
+    donors = nobody(7)
+    assert donors.shape[1:] == (320, 256, 3)
+    assert all(len(detect(face)) for face in donors)
+    release = obscured(people, "potato", seed=7)
+    assert release.guarantee.kind == "none"
+    assert len(release.files) == 14
