@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FaceSet, FloatArray, IntArray, UsageError, WeightsError
-from ksame.faces.attributes import age_band, attributes
+from ksame.faces.attributes import Attributes, age_band, attributes
+from ksame.gather import side_by_side
 from ksame.geometry import FRAME
 from ksame.partition import parts
 from ksame.represent.appearance import on_frame
@@ -54,8 +54,11 @@ def _seen(faces: FaceSet) -> tuple[FloatArray, FloatArray, NDArray[np.str_]]:
     """Return how male, how old and with what expression each face appears, looked at on every core."""
     points = on_frame(faces) * faces.rgb.shape[2] / FRAME.width
     blocks = [slice(start, start + 8) for start in range(0, len(faces), 8)]
-    look = joblib.delayed(lambda block: attributes(faces.rgb[block], points[block]))
-    seen = joblib.Parallel(n_jobs=-1, backend="threading")(map(look, blocks))
+
+    def look(block: slice) -> Attributes:
+        return attributes(faces.rgb[block], points[block])
+
+    seen = list(side_by_side(look, ((block,) for block in blocks), jobs=None))
     male, years, expression = (
         np.concatenate([getattr(part, name) for part in seen])
         for name in ("gender_score", "age", "expression")
