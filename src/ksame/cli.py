@@ -336,7 +336,7 @@ def _tell(release: Release, figures: Mapping[str, Any], out: Path | None) -> Non
     if unusable := figures["unusable_faces"]:
         done = "covered" if figures["publish"] == "scene" else "left out"
         console.print(f"[yellow]![/] {unusable} faces were too small, too turned or too unclear: {done}.")
-    for note in release.details.get("notes", ()):
+    for note in release.private.settings.get("notes", ()):
         console.print(f"[yellow]![/] {escape(note)}")
     console.print(f"[bold]{escape(figures['claim'])}[/]")
     if figures["untouched_faces"]:

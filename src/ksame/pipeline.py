@@ -156,7 +156,8 @@ def deidentify(
         out = _portraits(new, faces, names, seed)
         if plan.guarantee.k_anonymous and expression == "drop":
             check_law([out.files[name] for name in out.names], faces.subject, k)
-    used = ("yunet", "mesh", "blazeface") + ((told.recogniser,) if told.recogniser else ())
+    used = ["yunet", "mesh", "blazeface", *([told.recogniser] if told.recogniser else [])]
+    used += ["gender", "age", "emotion"] if drawn or select in PREDICTED else []
     settings = {
         "method": method,
         "partition": partition,
@@ -173,16 +174,16 @@ def deidentify(
         details={
             "partition": partition,
             "select": select,
-            "notes": list(notes),
             "unusable_faces": sum(map(len, found.unusable)),
             "subjects": told.how,
             "weights": {name: weights.CATALOGUE[name].sha256 for name in used},
+            "model": space.digest if isinstance(space, AppearanceSpace) else None,
         },
         private=Private(
             mapping=tuple(
                 map(Row, faces.source.tolist(), faces.subject.tolist(), plan.output.tolist(), out.names)
             ),
-            settings=settings | {"k": k, "publish": publish, "seed": seed},
+            settings=settings | {"k": k, "publish": publish, "seed": seed, "notes": list(notes)},
             failures=found.failures,
         ),
         inspect=out.inspect,

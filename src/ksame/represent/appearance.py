@@ -6,6 +6,7 @@ colours the face on the mean shape, t = t_bar + Phi_t beta (3.9).
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from importlib import resources
@@ -100,6 +101,14 @@ class AppearanceSpace:
     def ringed(self) -> IntArray:
         """Triangles over the mesh and the ring around it."""
         return Delaunay(with_ring(self.shape)).simplices.astype(np.intp)
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 of all that the model knows, by which a certificate names it."""
+        total = hashlib.sha256()
+        for one in fields(self):
+            total.update(np.ascontiguousarray(getattr(self, one.name)).tobytes())
+        return total.hexdigest()
 
     @property
     def deviation(self) -> FloatArray:
