@@ -257,8 +257,11 @@ def train_model(
     """Train an appearance model on a folder of faces."""
     with _progress(quiet) as watch:
         training = train(inputs, output, jobs=jobs, watch=watch)
+    for failure in training.failures:
+        console.print(f"[yellow]![/] {escape(failure.input)}: {escape(failure.reason)}")
     if not quiet:
         console.print(escape(str(training)))
+        console.print(f"[green]✓[/] {escape(str(training.report))}")
 
 
 def _check_apart(inputs: list[Path], out: Path, secret: Path) -> None:

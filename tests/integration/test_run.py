@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import ksame
-from ksame import media
+from ksame import demo, media
 from ksame.faces.detect import detect
 from ksame.pipeline import METHODS
 from running import digests, tree
@@ -350,3 +350,16 @@ def test_verify_returns_3_when_the_mapping_breaks_the_law(released, cli):
     found = cli("verify", released, "--private", path.parent)
     assert found.code == 3
     assert found.sentence
+
+
+def test_a_model_is_trained_by_the_command_and_used(people, tmp_path, cli):
+    demo.unpack(tmp_path / "photos")
+    model = tmp_path / "own.npz"
+    some = sorted((tmp_path / "photos").iterdir())[::3]
+    ran = cli("model", "train", *some, "-o", model)
+    assert ran.code == 0
+    assert "Trained on 40 faces" in ran.err
+    assert (tmp_path / "own.html").is_file()
+    assert cli("model", "train", people, "-o", model).code == 3, "too few for a model of nobody"
+    assert cli("model", "train", people, "-o", tmp_path / "own.txt").code == 2
+    assert cli("run", people, "-o", tmp_path / "out", "--subjects", "prefix", "--model", model).code == 0
