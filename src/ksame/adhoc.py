@@ -45,11 +45,11 @@ def obscured(
     seed = seed_of(seed, journal)
     found = gather(sources_of(inputs), scale=0.5, jobs=jobs, engine=engine, journal=journal, watch=watch)
     faces = found.faces
+    points = faces.points
     donors = nobody(seed) if method == "potato" else None
 
     def paint(photo: NDArray[np.uint8], row: int) -> NDArray[np.uint8]:
-        points = faces.points[row : row + 1]
-        return obscure(photo, points, method, grey=grey, strength=strength, rng=seed, donors=donors)
+        return obscure(photo, points[row : row + 1], method, grey=grey, strength=strength, rng=seed, donors=donors)
 
     files, outputs = painted(found, paint, names=names, seed=seed, jobs=jobs)
     people = [f"{source}#{rank}" for source, rank in zip(faces.source, found.rank, strict=True)]

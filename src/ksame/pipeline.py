@@ -296,14 +296,14 @@ def _scenes(
     jobs: int | None,
 ) -> Published:
     """Publish the photos with the new faces in them."""
-    space = new.space
+    space, points = new.space, faces.points  # not the faces: their pictures may go before any scene is made
     assert isinstance(space, AppearanceSpace)  # checked with the options
 
     def paint(photo: NDArray[np.uint8], row: int) -> NDArray[np.uint8]:
         face = new.of(row)
         scale = face.rgb.shape[1] / FRAME.width
         posed = space.pose(face.shape[:MESH] / scale, new.shapes[row])
-        return render.scene(photo, faces.points[row], face, posed, space.ringed, composite=composite)
+        return render.scene(photo, points[row], face, posed, space.ringed, composite=composite)
 
     files, outputs = painted(found, paint, names=names, seed=seed, jobs=jobs)
     return Published(files, outputs, files.inspect)
