@@ -49,7 +49,9 @@ def obscured(
     donors = nobody(seed) if method == "potato" else None
 
     def paint(photo: NDArray[np.uint8], row: int) -> NDArray[np.uint8]:
-        return obscure(photo, points[row : row + 1], method, grey=grey, strength=strength, rng=seed, donors=donors)
+        return obscure(
+            photo, points[row : row + 1], method, grey=grey, strength=strength, rng=seed, donors=donors
+        )
 
     files, outputs = painted(found, paint, names=names, seed=seed, jobs=jobs)
     people = [f"{source}#{rank}" for source, rank in zip(faces.source, found.rank, strict=True)]
