@@ -17,31 +17,36 @@ from ksame.represent.appearance import on_frame
 PREDICTED = ("gender", "age", "expression")
 
 
-def chosen(faces: FaceSet, select: str) -> NDArray[Any]:
+def chosen(faces: FaceSet, select: str, jobs: int | None = None) -> NDArray[Any]:
     """Return the label (n,) to keep apart: a column of the csv, or one that can be predicted.
 
     A person's photos may be read differently: what most of them say counts. Expression is each photo's
     own, so that a person with two is refused: nobody may be in two groups.
     """
-    if select in faces.labels:
-        return faces.labels[select]
+    label = faces.labels.get(select, np.full(len(faces), ""))
+    unknown = label == ""  # further faces in photos, whom the csv does not name
+    if not unknown.any():
+        return label
     if select not in PREDICTED:
-        columns = ", ".join([*faces.labels, *(name for name in PREDICTED if name not in faces.labels)])
-        raise UsageError(f"There is no column {select!r} to select by: choose one of {columns}.")
-    male, years, expression = _seen(faces)
-    if select == "expression":
-        return expression
+        raise UsageError(
+            f"{unknown.sum()} further faces in photos have no value in the column {select!r}: crop them away,"
+            f" or select by one of {', '.join(PREDICTED)}, which can be predicted."
+        )
+    male, years, expression = _seen(faces, jobs)
     gender, age = _of_each_person(faces, male, years)
-    return gender if select == "gender" else age
+    seen = {"gender": gender, "age": age, "expression": expression}[select]
+    return np.where(unknown, seen, label)
 
 
-def likely(faces: FaceSet, codes: FloatArray, least: int) -> tuple[IntArray, tuple[str, ...]]:
+def likely(
+    faces: FaceSet, codes: FloatArray, least: int, jobs: int | None = None
+) -> tuple[IntArray, tuple[str, ...]]:
     """Return parts (n,) of like apparent gender and age, and what is to be said of them.
 
     A part with fewer than ``least`` people is merged with the nearest, and that is said.
     """
     try:
-        male, years, _ = _seen(faces)
+        male, years, _ = _seen(faces, jobs)
     except WeightsError as error:
         return np.zeros(len(faces), np.intp), (f"Gender and age were not kept apart: {error}",)
     gender, age = _of_each_person(faces, male, years)
@@ -50,7 +55,7 @@ def likely(faces: FaceSet, codes: FloatArray, least: int) -> tuple[IntArray, tup
     return part, tuple(map(str, merges))
 
 
-def _seen(faces: FaceSet) -> tuple[FloatArray, FloatArray, NDArray[np.str_]]:
+def _seen(faces: FaceSet, jobs: int | None) -> tuple[FloatArray, FloatArray, NDArray[np.str_]]:
     """Return how male, how old and with what expression each face appears, looked at on every core."""
     points = on_frame(faces) * faces.rgb.shape[2] / FRAME.width
     blocks = [slice(start, start + 8) for start in range(0, len(faces), 8)]
@@ -58,7 +63,7 @@ def _seen(faces: FaceSet) -> tuple[FloatArray, FloatArray, NDArray[np.str_]]:
     def look(block: slice) -> Attributes:
         return attributes(faces.rgb[block], points[block])
 
-    seen = list(side_by_side(look, ((block,) for block in blocks), jobs=None))
+    seen = list(side_by_side(look, ((block,) for block in blocks), jobs=jobs))
     male, years, expression = (
         np.concatenate([getattr(part, name) for part in seen])
         for name in ("gender_score", "age", "expression")

@@ -137,7 +137,7 @@ def run(
     _check_apart(inputs, out, secret)
     journal, certificate = None, None
     if not dry_run:
-        fresh = secrets.randbits(64) if seed is None else seed
+        fresh = secrets.randbits(256) if seed is None else seed
         journal = Journal.open(secret / "journal.jsonl", seed=fresh, resume=resume)
     try:
         with _progress(quiet) as watch:
@@ -196,11 +196,14 @@ def verify_command(
     if not quiet:
         for check in result.checks:
             console.print(f"[green]✓[/] {escape(check)}")
-        console.print(f"[bold]Verified.[/] {escape(result.certificate['claim'])}")
+        for what in result.unchecked:
+            console.print(f"[yellow]![/] not checked: {escape(what)}")
+        console.print(f"[bold]Verified as far as listed.[/] The claim: {escape(result.certificate['claim'])}")
     if as_json:
         keys = ("k", "bound", "method", "publish", "kind", "claim")
         _print_json(
-            {key: result.certificate[key] for key in keys} | {"checks": list(result.checks), "exit_code": 0}
+            {key: result.certificate[key] for key in keys}
+            | {"checks": list(result.checks), "unchecked": list(result.unchecked), "exit_code": 0}
         )
 
 

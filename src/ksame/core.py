@@ -412,12 +412,14 @@ class Guarantee:
                 f" least {self.k} people, and by it alone none can be named with a chance above"
                 f" {self.bound:.3g}."
             )
+        if self.k_anonymous:
+            says.append(_SCOPE[self.scope])
         if self.wrong_map:
             says.append(
-                "Wrong-map: whoever looks for the nearest original in the metric of the codes is led to"
+                "Wrong-map of the codes: whoever looks for the nearest original in their metric is led to"
                 " somebody else; this binds no other recogniser."
             )
-        says.append(_SCOPE[self.scope] if says else "No guarantee: nothing is promised about recognition.")
+        says = says or ["No guarantee: nothing is promised about recognition."]
         says += [f"Assumed: {assumption}." for assumption in self.assumptions]
         return " ".join(says)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ksame import render
 from ksame.core import FaceSet, FloatArray, Guarantee, IntArray, Space
-from ksame.geometry import FRAME, INNER_LIPS, MESH, MOUTH_LEFT, MOUTH_RIGHT, NOSE_TIP, with_ring
+from ksame.geometry import FRAME, INNER_LIPS, MESH, MOUTH_LEFT, MOUTH_RIGHT, NOSE_TIP, lips_apart, with_ring
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import on_frame
 
@@ -80,7 +80,8 @@ def _draw(
         return [mean(rows) for rows in plan.made_of]
     # A code that is no mean of photos is drawn as its difference from the mean of all: the detail is
     # everybody's, and of one person only what the code holds.
-    some = np.isin(faces.subject, np.unique(faces.subject)[:: max(1, len(faces) // 50)])  # memory is finite
+    people = np.unique(faces.subject)
+    some = np.isin(faces.subject, people[:: max(1, len(people) // 25)])  # 25 to 49 of them: memory is finite
     return _changed(space, mean(np.flatnonzero(some)), plan.codes - plan.codes.mean(axis=0))
 
 
@@ -89,7 +90,7 @@ def _changed(space: AppearanceSpace, face: render.Surrogate, codes: FloatArray) 
     most = 2.5 * space.deviation
     codes = np.clip(codes, -most, most)
     scale = face.rgb.shape[1] / FRAME.width
-    moved = with_ring(face.shape[:MESH] + space.shape_change(codes) * scale)
+    moved = with_ring(lips_apart(face.shape[:MESH] + space.shape_change(codes) * scale))
     at = with_ring(space.small_shape)
     return [
         render.varied(face, shape, space.texture_change(code), at, space.ringed)

@@ -70,18 +70,39 @@ class Gathered:
     failures: tuple[Failure, ...]
 
 
-def sources_of(inputs: Picture | Iterable[Picture]) -> list[Source]:
-    """Return the photos that are meant, each with a name of its own."""
+def sources_of(inputs: Picture | Iterable[Picture], *, in_order: bool = False) -> list[Source]:
+    """Return the photos that are meant, each with a name of its own.
+
+    Parameters
+    ----------
+    inputs : path, array, or several
+        Photos, folders of photos, or (h, w, 3) uint8 arrays.
+    in_order : bool
+        One photo per input in the order given, as a list of names needs it; folders are refused.
+    """
     given = [inputs] if isinstance(inputs, str | Path | np.ndarray) else list(inputs)
-    paths = [item for item in given if not isinstance(item, np.ndarray)]
-    arrays = [item for item in given if isinstance(item, np.ndarray)]
-    sources = [Source(f"array-{index:05}", rgb) for index, rgb in enumerate(arrays)]
-    sources += [Source(photo.name, photo.path) for photo in media.find(paths)]
+    paths = [Path(item) for item in given if not isinstance(item, np.ndarray)]
+    if in_order and any(path.is_dir() for path in paths):
+        raise UsageError(
+            "A list of subjects goes with single photos: for folders give a csv, folder or prefix."
+        )
+    arrays = [Source(f"array-{i:05}", item) for i, item in enumerate(given) if isinstance(item, np.ndarray)]
+    photos = [Source(photo.name, photo.path) for photo in media.find(paths)]
+    sources = arrays + photos
     if not sources:
         raise UsageError(
             "There are no photos in what was given: name image files, or folders that hold some."
         )
-    return sources
+    if not in_order:
+        return sources
+    if len(sources) != len(given):
+        raise UsageError("A list of subjects goes with photos that are all different: one was given twice.")
+    by_path = {photo.pixels: photo for photo in photos}
+    by_name = {array.name: array for array in arrays}
+    return [
+        by_name[f"array-{i:05}"] if isinstance(item, np.ndarray) else by_path[Path(item)]
+        for i, item in enumerate(given)
+    ]
 
 
 def gather(
@@ -138,7 +159,8 @@ def side_by_side(
     finish. A thread that is still inside a network when the interpreter ends would abort the process.
     """
     try:
-        parallel = joblib.Parallel(n_jobs=jobs or -1, backend=engine, return_as="generator")
+        # max_nbytes: or joblib would write large pictures to a temporary file on their way to a process
+        parallel = joblib.Parallel(n_jobs=jobs or -1, backend=engine, return_as="generator", max_nbytes=None)
     except ValueError:
         raise UsageError(f"There is no engine {engine!r}: threading and loky are always there.") from None
     over: list[bool] = []  # lists, because they are changed at one stroke and can be sent to processes

@@ -114,6 +114,20 @@ def with_ring(shapes: FloatArray) -> FloatArray:
     return np.concatenate([shapes, centre + factor[:, None] * (oval - centre)], axis=-2)
 
 
+def lips_apart(shapes: FloatArray) -> FloatArray:
+    """Return upright meshes (n, 468, 2) in which no upper lip has sunk below the lower one.
+
+    A change of shape can close a mouth further than closed; the mesh would fold over and tear the picture.
+    """
+    half = len(INNER_LIPS) // 2
+    upper, lower = list(INNER_LIPS[1:half]), list(INNER_LIPS[:half:-1])  # corner to corner, side by side
+    mended = shapes.copy()
+    top, bottom = shapes[:, upper, 1], shapes[:, lower, 1]
+    middle = (top + bottom) / 2
+    mended[:, upper, 1], mended[:, lower, 1] = np.minimum(top, middle), np.maximum(bottom, middle)
+    return mended
+
+
 def align(shapes: FloatArray, target: FloatArray) -> FloatArray:
     """Return shapes (n, m, 2), each brought nearest to a target (m, 2) by its own similarity."""
     z, w = shapes @ [1, 1j], target @ [1, 1j]  # (n, m), (m,): see ``similarity``

@@ -72,7 +72,7 @@ def seed_of(seed: int | None, journal: Journal | None) -> int:
     7
     """
     if seed is None:
-        return journal.seed if journal else secrets.randbits(64)
+        return journal.seed if journal else secrets.randbits(256)
     if not 0 <= seed < 2**256:
         raise UsageError(f"seed must be an integer from 0 to 2**256 - 1. Got {seed}.")
     return seed

@@ -96,13 +96,20 @@ def name_faces(found: Gathered, given: Given) -> tuple[FaceSet, Told]:
     else:  # only the largest face of a photo carries the photo's name
         known = [given.subjects[i] if rank == 0 else None for i, rank in zip(at, found.rank, strict=True)]
         subject = people.extend(known, codes, threshold)
-        assumption = f"{_ASSUMED[given.how]}, and for further faces in a photo {assumption}"
+        assumption = (
+            f"{_ASSUMED[given.how]}, the largest face of a photo is the person named, and for further faces"
+            f" {assumption}"
+        )
         # a face that is known from a photo of its own has the labels of that photo
         own = dict(zip(reversed(given.subjects), reversed(range(len(given.subjects))), strict=True))
         labelled = [
-            own.get(who, i) if rank else i for who, i, rank in zip(subject, at, found.rank, strict=True)
+            own.get(who, -1) if rank else i for who, i, rank in zip(subject, at, found.rank, strict=True)
         ]
-        labels = {name: np.asarray(column)[labelled] for name, column in given.labels.items()}
+        # whom nobody named has no label: that of the photo is somebody else's
+        labels = {
+            name: np.append(np.asarray(column).astype(object), "")[labelled].astype(str)
+            for name, column in given.labels.items()
+        }
     named = replace(faces, subject=np.asarray(subject), labels=labels)
     _refuse_copies(named)
     return named, Told(given.how, assumption, recogniser)

@@ -33,6 +33,7 @@ from ksame.geometry import FRAME, MESH
 from ksame.journal import Journal, seed_of
 from ksame.naming import name_faces, read_names
 from ksame.partition import METHODS as PARTITIONS
+from ksame.partition import parts as parts_of
 from ksame.partition import select as group_by
 from ksame.release import Private, Release, Row
 from ksame.replace import centroid, furthest_pairs, kdiff
@@ -58,7 +59,8 @@ METHODS = {
 }
 FACE = np.array([[18.0, 30.0, 238.0, 315.0]])  # where the face is on the canonical frame, xyxy
 ONE_RELEASE = "no other release made from photos of these people is compared with this one"
-EXPRESSED = "expressions are carried over: faces of one group differ by what each person does with theirs"
+KEPT = "what the file names tell, which were kept, is not counted: this is about the faces"
+EXPRESSED = "k people share each new face, but their expressions are carried over, and may tell them apart"
 BLENDED = "faces are set into the original photos: hair, ears, light and background are still there"
 
 
@@ -128,7 +130,7 @@ def deidentify(
     if (publish == "scene" or expression == "keep") and not drawn:
         raise UsageError(f"{method} draws no faces that fit a scene or an expression: choose ksame-m.")
     names = names or ("keep" if publish == "scene" else "random")
-    sources = sources_of(inputs)
+    sources = sources_of(inputs, in_order=not isinstance(subjects, str | Path))
     given = read_names(sources, subjects, as_k(k))
     if select is not None:
         columns = {**given.labels, **dict.fromkeys(PREDICTED)}
@@ -144,11 +146,14 @@ def deidentify(
     codes = space.encode(faces)
     label: NDArray[Any] = np.zeros(len(faces), int)
     notes: tuple[str, ...] = ()
+    predicted = select not in given.labels if select else drawn
     if select is not None:
-        label = chosen(faces, select)
+        label = chosen(faces, select, jobs)
     elif drawn:
-        label, notes = likely(faces, codes, k if how.replace == "centroid" else 2 * k)
+        label, notes = likely(faces, codes, k if how.replace == "centroid" else 2 * k, jobs)
     plan = _plan(codes, k, how.replace, partition, faces.subject, label, seed)
+    if plan.guarantee.k_anonymous:
+        check_law(plan.output, faces.subject, k)
     new = new_faces(space, faces, plan, expression)
     if publish == "scene":
         out = _scenes(new, faces, found, composite, names, seed, jobs)
@@ -157,13 +162,16 @@ def deidentify(
         if plan.guarantee.k_anonymous and expression == "drop":
             check_law([out.files[name] for name in out.names], faces.subject, k)
     used = ["yunet", "mesh", "blazeface", *([told.recogniser] if told.recogniser else [])]
-    used += ["gender", "age", "emotion"] if drawn or select in PREDICTED else []
+    used += ["gender", "age", "emotion"] if predicted else []
     settings = {
         "method": method,
         "partition": partition,
         "select": select,
         "names": names,
         "subjects": told.how,
+        "expression": expression,
+        "composite": composite,
+        "model": str(model),
     }
     return Release(
         files=out.files,
@@ -172,8 +180,10 @@ def deidentify(
         method=method,
         publish=publish,
         details={
-            "partition": partition,
+            "partition": partition if how.replace == "centroid" else None,
             "select": select,
+            "expression": expression,
+            "composite": composite if publish == "scene" else None,
             "unusable_faces": sum(map(len, found.unusable)),
             "subjects": told.how,
             "weights": {name: weights.CATALOGUE[name].sha256 for name in used},
@@ -219,6 +229,7 @@ def _plan(
         groups = group_by(codes, k, label=label, partition=partition, subjects=subjects, rng=rng)
         new, guarantee = centroid(codes, groups)
         return Plan(groups.labels, groups.groups, new, guarantee)
+    label, _ = parts_of(codes, k, label=label, subjects=subjects)  # one label each, and enough people
     parts = [np.flatnonzero(label == value) for value in np.unique(label)]
     make = _far if how == "furthest" else _shifted
     plans = [make(codes[rows], k, subjects[rows], rng) for rows in parts]
@@ -252,11 +263,12 @@ def _joined(
     for plan in plans[1:]:
         guarantee = guarantee.meet(plan.guarantee)
     if guarantee.wrong_map and len(plans) > 1:  # it was checked within each part only
+        astray = Guarantee("wrong-map")
         try:
-            guarantee.verify(new, subjects=subjects, originals=codes)
-        except GuaranteeViolated as error:
+            astray.verify(new, subjects=subjects, originals=codes)
+        except GuaranteeViolated:
             kind: Kind = "k-anonymity" if guarantee.k_anonymous else "none"
-            guarantee = guarantee.lower(kind=kind, because=str(error).rstrip("."))
+            guarantee = guarantee.lower(kind=kind, because="wrong-map holds within each part only")
     return Plan(output, tuple(made_of), new, guarantee)
 
 
@@ -314,7 +326,7 @@ def _assume(guarantee: Guarantee, told: str, names: str, publish: str, expressio
     for assumption in (told, ONE_RELEASE):
         guarantee = guarantee.lower(because=assumption)
     if names == "keep":
-        guarantee = guarantee.lower(because="the file names, which were kept, do not tell who is shown")
+        guarantee = guarantee.lower(because=KEPT)
     if expression == "keep":
-        guarantee = guarantee.lower(scope="code", because=EXPRESSED)
+        guarantee = guarantee.lower(kind="none", because=EXPRESSED)
     return guarantee.lower(scope="code", because=BLENDED) if publish == "scene" else guarantee

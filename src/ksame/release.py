@@ -203,10 +203,11 @@ class Verification:
 
     certificate: Mapping[str, Any] = field(repr=False)
     checks: tuple[str, ...]
+    unchecked: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """List the checks."""
-        return "\n".join(self.checks)
+        """List the checks, and what they could not show."""
+        return "\n".join([*self.checks, *(f"not checked: {what}" for what in self.unchecked)])
 
 
 def verify(folder: str | Path, *, private: str | Path | None = None) -> Verification:
@@ -224,7 +225,8 @@ def verify(folder: str | Path, *, private: str | Path | None = None) -> Verifica
         raise UsageError(f"{out} is not a folder: give the release folder that ksame run wrote.")
     certificate = _read_certificate(out / CERTIFICATE)
     try:
-        return Verification(certificate, tuple(_checks(out, certificate, private)))
+        checks = tuple(_checks(out, certificate, private))
+        return Verification(certificate, checks, tuple(_unchecked(out, certificate, private)))
     except (KeyError, TypeError, AttributeError) as error:
         raise GuaranteeViolated(f"The certificate of {out} lacks what it must say: {error}.") from None
 
@@ -244,6 +246,21 @@ def _checks(out: Path, certificate: Mapping[str, Any], private: str | Path | Non
         yield f"every published face occurs at least {claim.k} times: {len(counts)} different faces"
     if private is not None:
         yield from _check_private(Path(private), certificate, claim)
+
+
+def _unchecked(out: Path, certificate: Mapping[str, Any], private: str | Path | None) -> Iterator[str]:
+    """Yield what a reader might take for checked and is not."""
+    claim = _claim(certificate)
+    if claim.k_anonymous and private is None:
+        yield "how many people stand behind each face, which only the private folder tells"
+    if claim.scope == "code" and claim.k_anonymous:
+        yield "what the pictures tell beyond the codes: measure it"
+    if claim.wrong_map:
+        yield "wrong-map, which needs the original codes"
+    if certificate["untouched_faces"]:
+        yield f"{certificate['untouched_faces']} faces that a second detector saw untouched: look at them"
+    if (out / REPORT).exists():
+        yield f"{REPORT}, which was added later"
 
 
 def _claim(certificate: Mapping[str, Any]) -> Guarantee:
@@ -299,9 +316,9 @@ def _check_files(out: Path, hashes: Mapping[str, str]) -> None:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield everything below a folder that is not itself a real folder."""
+    """Yield everything below a folder but the folders on the way; an empty one is something too."""
     for entry in os.scandir(folder):
-        if entry.is_dir(follow_symlinks=False):
+        if entry.is_dir(follow_symlinks=False) and any(Path(entry.path).iterdir()):
             yield from _walk(Path(entry.path))
         else:
             yield Path(entry.path)
@@ -321,6 +338,11 @@ def _check_private(secret: Path, certificate: Mapping[str, Any], claim: Guarante
         raise GuaranteeViolated(f"The certificate is not the one that was issued with {secret}.")
     if {row.output for row in rows} != certificate["files"].keys():
         raise GuaranteeViolated("The mapping and the published files do not name the same outputs.")
+    people: dict[int, set[str]] = {}
+    for row in rows:
+        people.setdefault(row.group, set()).add(row.subject)
+    if sorted(map(len, people.values())) != certificate["people_per_group"]:
+        raise GuaranteeViolated("The numbers of people in the certificate are not those of the mapping.")
     yield "the mapping belongs to this release"
     if claim.k_anonymous:
         published = [

@@ -33,7 +33,7 @@ from ksame.geometry import (
 GROUND = 236.0  # the plain ground of a portrait, on the 0 .. 255 scale
 FEATHER = 0.1  # width of the soft edge, in distances between the eyes
 ODD = 24.0  # grey levels: a member this far from the group's median counts half
-LEAST = 0.25  # nobody counts less than this against another: no part of a surrogate is one person's
+LEAST = 0.25  # of another's weight: of a pixel one person may have 4/5 at k = 2, half at k = 5
 Picture = NDArray[np.float32]
 
 

@@ -105,8 +105,9 @@ def file_names(sources: Sequence[str], *, names: str, seed: int, suffix: str | N
         kept[_kept(source, suffix, kept)] = None
     if names == "keep":
         return list(kept)
-    # A keyed hash and not the generator's output: published numbers must not give away its state.
-    key = seed.to_bytes(32, "big")
+    # A keyed hash and not the generator's output: published numbers must not give away its state. The key
+    # is costly to derive, so that a short seed is not found by trying them all.
+    key = hashlib.scrypt(seed.to_bytes(32, "big"), salt=b"ksame names", n=2**14, r=8, p=1, dklen=32)
     hashes = (hashlib.blake2b(str(row).encode(), key=key, digest_size=8) for row in range(len(sources)))
     return [
         f"images/{h.hexdigest()}{PurePosixPath(name).suffix}" for h, name in zip(hashes, kept, strict=True)

@@ -55,7 +55,7 @@ def test_kdiff_publishes_distinct_faces_and_claims_no_bound(people):
 def test_expressions_are_kept_and_the_claim_is_lowered(people):
     plain, kept = run(people), run(people, expression="keep")
     assert kept.guarantee < plain.guarantee
-    assert kept.guarantee.scope == "code"
+    assert kept.guarantee.kind == "none"
     assert "expressions are carried over" in str(kept.guarantee)
     before, after = pictures(plain), pictures(kept)
     two = [name for name in before if name.startswith(("00001_", "00002_"))]
@@ -114,3 +114,49 @@ def test_potato_takes_its_parts_from_nobody(people):
     release = obscured(people, "potato", seed=7)
     assert release.guarantee.kind == "none"
     assert len(release.files) == 14
+
+
+def test_the_face_that_kdiff_starts_from_is_made_of_many_people_however_many_photos_they_have(monkeypatch):
+    from ksame import drawing, render
+    from ksame.core import Guarantee
+    from ksame.represent import AppearanceSpace
+    from samples import faces as made_up
+
+    few = made_up(12)
+    many = few[np.arange(12 * 26) % 12]
+    used = []
+
+    def count(rgb, shapes, shares, triangles):
+        used.append(len(rgb))
+        return render.Surrogate(rgb[0], shapes[0])
+
+    monkeypatch.setattr(render, "surrogate", count)
+    space = AppearanceSpace.shipped()
+    codes = np.zeros((len(many), len(space.deviation)))
+    plan = drawing.Plan(np.arange(len(many)), (), codes, Guarantee("none"))
+    monkeypatch.setattr(drawing, "_changed", lambda space, face, codes: [face])
+    drawing.new_faces(space, many, plan, "drop")
+    assert used == [12]
+
+
+@pytest.mark.parametrize("method", ["ksame-m", "ksame-furthest", "kdiff-furthest"])
+def test_a_person_with_two_labels_is_refused_by_every_method(method, people, tmp_path):
+    table = tmp_path / "moods.csv"
+    names = sorted(path.name for path in people.iterdir())
+    rows = [f"{n},{n[:5]},{'up' if i % 2 else 'down'}" for i, n in enumerate(names)]
+    table.write_text("\n".join(["file,subject,mood", *rows]))
+    with pytest.raises(UsageError, match="has the labels down, up"):
+        run(people, method=method, subjects=table, select="mood", publish="scene")
+
+
+def test_a_list_of_names_follows_the_photos_in_their_order(people):
+    paths = sorted(people.iterdir(), reverse=True)
+    release = run(people)
+    listed = ksame.deidentify(paths, k=2, subjects=[path.name[:5] for path in paths], seed=3)
+    assert {row.input: row.subject for row in listed.private.mapping} == {
+        row.input: row.subject for row in release.private.mapping
+    }
+    with pytest.raises(UsageError, match="single photos"):
+        ksame.deidentify(people, k=2, subjects=["a"] * 14)
+    with pytest.raises(UsageError, match="given twice"):
+        ksame.deidentify([*paths, paths[0]], k=2, subjects=["a"] * 15)

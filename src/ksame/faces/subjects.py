@@ -49,6 +49,8 @@ def by_prefix(names: Iterable[str]) -> list[str]:
     ['007', '007', 'bob']
     """
     given = list(names)
+    if given and not any("_" in PurePosixPath(name).stem for name in given):
+        raise UsageError(f'No file name has a "_" that would end the person\'s name: {_some(given)}.')
     people = [PurePosixPath(name).stem.split("_")[0] for name in given]
     blank = [name for name, person in zip(given, people, strict=True) if not person]
     if blank:

@@ -129,12 +129,8 @@ def _walk(folder: Path, seen: set[str]) -> Iterator[Path]:
 
 def is_ours(folder: Path) -> bool:
     """Whether ksame wrote this folder: a release, the private folder beside it, or a part of one."""
-    try:
-        return folder.suffix in (".private", ".partial") or any(
-            (folder / name).exists() for name in ("certificate.json", "mapping.csv")
-        )
-    except PermissionError:
-        return False  # whoever lists it will be told
+    files = [(folder / name).exists() for name in ("settings.json", "mapping.csv", "journal.jsonl")]
+    return folder.suffix == ".partial" or (folder / "certificate.json").exists() or files[2] or all(files[:2])
 
 
 def _labels(roots: Iterable[Path]) -> dict[Path, str]:
