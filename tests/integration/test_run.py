@@ -111,7 +111,7 @@ def test_kept_names_mirror_the_tree(photos, tmp_path, cli):
     out = tmp_path / "out"
     ran = cli("run", photos, "-o", out, "-k", 3, "--subjects", "prefix", "--names", "keep", "--json")
     assert (ran.code, ran.json["published"]) == (0, 15)
-    assert "the file names, which were kept, do not tell who is shown" in ran.json["claim"]
+    assert "what the file names tell, which were kept, is not counted" in ran.json["claim"]
     wanted = {f"images/{Path(name).with_suffix('.png').as_posix()}" for name in names}
     wanted |= {"images/left/00001_ab_2.png"}
     assert {name for name in tree(out) if name.endswith(".png")} == wanted

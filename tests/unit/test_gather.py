@@ -41,8 +41,8 @@ def test_sources_are_files_folders_and_arrays(tmp_path):
     assert [source.name for source in sources_of(tmp_path / "b.png")] == ["b.png"]
     assert [source.name for source in sources_of(SKY)] == ["array-00000"]
     assert [source.name for source in sources_of([tmp_path, SKY, SKY])] == [
-        "array-00000",
         "array-00001",
+        "array-00002",
         "a.png",
         "b.png",
     ]

@@ -67,6 +67,7 @@ def test_find_passes_over_hidden_files_and_our_own_outputs(tmp_path: Path) -> No
         "out/images/1.png",
         "out.private/2.png",
         "secret/mapping.csv",
+        "secret/settings.json",
         "secret/3.png",
     )
     touch(*(tmp_path / name for name in (".h.png", ".d/4.png", "a.png", ".out.1.partial/5.png", *ours)))

@@ -64,7 +64,9 @@ def test_a_second_face_in_a_photo_is_asked_about(monkeypatch):
     assert named.subject.tolist() == ["ann", "bob", "ann"], "ann is in bob's photo"
     assert named.labels["sex"].tolist() == ["f", "m", "f"], "and has her own label there"
     assert told.recogniser == "dlib"
-    assert told.assumption.startswith("each person has one prefix in the file names, and for further faces")
+    assert told.assumption.startswith(
+        "each person has one prefix in the file names, the largest face of a photo is"
+    )
 
 
 @pytest.mark.weights

@@ -129,8 +129,12 @@ def _walk(folder: Path, seen: set[str]) -> Iterator[Path]:
 
 def is_ours(folder: Path) -> bool:
     """Whether ksame wrote this folder: a release, the private folder beside it, or a part of one."""
-    files = [(folder / name).exists() for name in ("settings.json", "mapping.csv", "journal.jsonl")]
-    return folder.suffix == ".partial" or (folder / "certificate.json").exists() or files[2] or all(files[:2])
+    try:
+        inside = {path.name for path in folder.iterdir()}
+    except OSError:  # whoever searches it says so
+        return False
+    ours = "certificate.json" in inside or {"mapping.csv", "settings.json"} <= inside
+    return ours or folder.suffix in (".private", ".partial")
 
 
 def _labels(roots: Iterable[Path]) -> dict[Path, str]:
