@@ -1,4 +1,4 @@
-"""Face de-identification with a proof: the k-Same family, certificates, and attacks on your own release.
+"""Face de-identification with a proof: the k-Same family, and certificates that anyone can verify.
 
 >>> import numpy as np, ksame
 >>> codes = np.random.default_rng(0).normal(size=(20, 8))

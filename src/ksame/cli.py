@@ -31,10 +31,16 @@ from ksame.release import CERTIFICATE, Release, check_folders, verify
 from ksame.render import Composite
 from ksame.training import train
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
-models = typer.Typer(help="The model files: list them, fetch them, or bring your own copy.")
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None
+)
+models = typer.Typer(
+    rich_markup_mode=None, help="The model files: list them, fetch them, or bring your own copy."
+)
 app.add_typer(models, name="models", invoke_without_command=True)
-model_app = typer.Typer(no_args_is_help=True, help="The appearance model: train one of your own.")
+model_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="The appearance model: train one of your own."
+)
 app.add_typer(model_app, name="model")
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 

@@ -39,6 +39,7 @@ def read_names(sources: Sequence[Source], subjects: str | Path | Sequence[str], 
     names = [source.name for source in sources]
     labels: Mapping[str, NDArray[Any]] = {}
     if subjects == "auto":
+        default_recogniser()  # that there is none is told before the long work
         return Given("auto")
     if subjects == "folder":
         how, who = "folder", people.by_folder(names)
