@@ -50,9 +50,18 @@ def likely(
     except WeightsError as error:
         return np.zeros(len(faces), np.intp), (f"Gender and age were not kept apart: {error}",)
     gender, age = _of_each_person(faces, male, years)
-    label = np.char.add(np.char.add(gender, ", "), age)
-    part, merges = parts(codes, least, label=label, subjects=faces.subject, small="merge")
-    return part, tuple(map(str, merges))
+    notes: list[str] = []
+    label = gender.astype(object)
+    for value in np.unique(gender):  # people of one gender are merged before two genders are
+        rows = np.flatnonzero(gender == value)
+        if len(np.unique(faces.subject[rows])) < least:
+            continue
+        of_gender = faces.subject[rows], np.char.add(f"{value}, ", age[rows])
+        part, merges = parts(codes[rows], least, label=of_gender[1], subjects=of_gender[0], small="merge")
+        label[rows] = [f"{value} {number}" for number in part]
+        notes += map(str, merges)
+    part, merges = parts(codes, least, label=label.astype(str), subjects=faces.subject, small="merge")
+    return part, (*notes, *map(str, merges))
 
 
 def _seen(faces: FaceSet, jobs: int | None) -> tuple[FloatArray, FloatArray, NDArray[np.str_]]:
