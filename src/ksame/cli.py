@@ -65,7 +65,8 @@ def main() -> None:
 def _complain(error: Exception) -> int:
     """Say what is wrong, and return the exit code that says it too."""
     code = int(getattr(error, "exit_code", 1))
-    if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed, and is all there is to say
+    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
+        console.print(escape(str(getattr(error, "message", ""))))
         return code
     sentence = _sentence(error)
     for note in getattr(error, "__notes__", ()):
