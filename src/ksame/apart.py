@@ -15,6 +15,7 @@ from ksame.partition import parts
 from ksame.represent.appearance import on_frame
 
 PREDICTED = ("gender", "age", "expression")
+LOOKS = ("gender", "age", "emotion")  # the weights by which they are
 
 
 def chosen(faces: FaceSet, select: str, jobs: int | None = None) -> NDArray[Any]:

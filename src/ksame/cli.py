@@ -22,6 +22,7 @@ from rich.table import Table
 from ksame import __version__, demo, weights
 from ksame.adhoc import obscured
 from ksame.core import KSameError, UsageError
+from ksame.faces import subjects as people
 from ksame.gather import Watch
 from ksame.journal import Journal
 from ksame.obscure import METHODS as AD_HOC
@@ -363,19 +364,17 @@ def _tell(release: Release, figures: Mapping[str, Any], out: Path | None) -> Non
 
 def _tell_people(release: Release, most: int = 20) -> None:
     """Show who was taken for one person, those with the most photos first."""
-    photos: dict[str, list[str]] = {}
-    for row in release.private.mapping:
-        photos.setdefault(row.subject, []).append(row.input)
-    ranked = sorted(photos.items(), key=lambda item: -len(item[1]))
+    mapping = release.private.mapping
+    ranked = people.table([row.subject for row in mapping], [row.input for row in mapping], first=4)
     table = Table("person", "photos", "which", box=None)
-    for subject, inputs in ranked[:most]:
-        more = f" and {len(inputs) - 4} more" if len(inputs) > 4 else ""
-        table.add_row(subject, str(len(inputs)), escape(", ".join(inputs[:4]) + more))
+    for who in ranked[:most]:
+        more = f" and {who.photos - 4} more" if who.photos > 4 else ""
+        table.add_row(who.subject, str(who.photos), escape(", ".join(who.names) + more))
     console.print("Taken for one person each (if that is wrong, name them in a csv: --subjects FILE.csv):")
     console.print(table)
     if len(ranked) > most:
-        singles = Counter(len(inputs) for _, inputs in ranked[most:])
-        rest = ", ".join(f"{people} with {count}" for count, people in sorted(singles.items(), reverse=True))
+        counts = Counter(who.photos for who in ranked[most:])
+        rest = ", ".join(f"{number} with {photos}" for photos, number in sorted(counts.items(), reverse=True))
         console.print(f"and {len(ranked) - most} more people: {rest} photos each.")
 
 

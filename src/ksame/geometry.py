@@ -25,6 +25,9 @@ OVAL = (10, 338, 297, 332, 284, 251, 389, 356, 454, 323, 361, 288, 397, 365, 379
 # fmt: on
 
 
+GROUND = 236  # the plain ground of a portrait, on the 0 .. 255 scale
+
+
 class Frame(NamedTuple):
     """The canonical picture on which faces are registered: its size and where five points go."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame import media, render, weights
-from ksame.apart import PREDICTED, chosen, likely
+from ksame.apart import LOOKS, PREDICTED, chosen, likely
 from ksame.core import (
     FaceSet,
     FloatArray,
@@ -61,7 +61,10 @@ FACE = np.array([[18.0, 30.0, 238.0, 315.0]])  # where the face is on the canoni
 ONE_RELEASE = "no other release made from photos of these people is compared with this one"
 KEPT = "what the file names tell, which were kept, is not counted: this is about the faces"
 EXPRESSED = "k people share each new face, but their expressions are carried over, and may tell them apart"
-BLENDED = "faces are set into the original photos: hair, ears, light and background are still there"
+BLENDED = (
+    "faces are set into the original photos: hair, ears, skin colour, light and background are still there"
+)
+DRAWN = "the pictures are drawn from the codes, and lie near them"
 
 
 def deidentify(
@@ -146,11 +149,12 @@ def deidentify(
     codes = space.encode(faces)
     label: NDArray[Any] = np.zeros(len(faces), int)
     notes: tuple[str, ...] = ()
-    predicted = select not in given.labels if select else drawn
+    looked = False
     if select is not None:
-        label = chosen(faces, select, jobs)
+        label, looked = chosen(faces, select, jobs), select not in given.labels
     elif drawn:
         label, notes = likely(faces, codes, k if how.replace == "centroid" else 2 * k, jobs)
+        looked = all(map(weights.cached, LOOKS))  # without them nobody was kept apart, and a note says so
     plan = _plan(codes, k, how.replace, partition, faces.subject, label, seed)
     if plan.guarantee.k_anonymous:
         check_law(plan.output, faces.subject, k)
@@ -162,7 +166,7 @@ def deidentify(
         if plan.guarantee.k_anonymous and expression == "drop":
             check_law([out.files[name] for name in out.names], faces.subject, k)
     used = ["yunet", "mesh", "blazeface", *([told.recogniser] if told.recogniser else [])]
-    used += ["gender", "age", "emotion"] if predicted else []
+    used += LOOKS if looked else ()
     settings = {
         "method": method,
         "partition": partition,
@@ -329,4 +333,6 @@ def _assume(guarantee: Guarantee, told: str, names: str, publish: str, expressio
         guarantee = guarantee.lower(because=KEPT)
     if expression == "keep":
         guarantee = guarantee.lower(kind="none", because=EXPRESSED)
+    if guarantee.kind == "wrong-map":  # it was checked on the codes
+        guarantee = guarantee.lower(scope="code", because=DRAWN)
     return guarantee.lower(scope="code", because=BLENDED) if publish == "scene" else guarantee

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ksame.core import FloatArray, IntArray
 from ksame.geometry import (
     FRAME,
+    GROUND,
     INNER_LIPS,
     LEFT_EYE,
     MESH,
@@ -30,7 +31,6 @@ from ksame.geometry import (
     with_ring,
 )
 
-GROUND = 236.0  # the plain ground of a portrait, on the 0 .. 255 scale
 FEATHER = 0.1  # width of the soft edge, in distances between the eyes
 ODD = 24.0  # grey levels: a member this far from the group's median counts half
 LEAST = 0.25  # of another's weight: of a pixel one person may have 4/5 at k = 2, half at k = 5

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FaceSet, FloatArray, UsageError
-from ksame.geometry import FRAME, OVAL, to_frame, transform
+from ksame.geometry import FRAME, GROUND, OVAL, to_frame, transform
 
-GROUND = 236  # the plain ground of a portrait, on the 0 .. 255 scale
 FEATHER = 7  # pixels over which the face fades into the ground
 
 
