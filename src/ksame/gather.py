@@ -249,9 +249,7 @@ def _look(source: Source, known: Boxes | None, scale: float) -> Found:
     except InputError as error:
         return _nothing(None, str(error), scale)
     boxes = detect(rgb) if known is None else known
-    points, presence = landmarks(rgb, boxes)
-    apart, turn = _pose(points)
-    good = np.flatnonzero((presence >= MIN_PRESENCE) & (apart >= MIN_EYES) & (turn <= MAX_TURN))
+    points, good = usable(rgb, boxes)
     if not len(good):
         reason = "no face was found" if not len(boxes) else "its faces are too small or too turned to be used"
         return _nothing(boxes, reason, scale)
@@ -264,6 +262,13 @@ def _look(source: Source, known: Boxes | None, scale: float) -> Found:
         rank=good,
         unusable=np.delete(boxes.xyxy, good, axis=0),
     )
+
+
+def usable(rgb: NDArray[np.uint8], boxes: Boxes) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Return the mesh (n, 468, 2) of every detected face, and the rows of those that can be used."""
+    points, presence = landmarks(rgb, boxes)
+    apart, turn = _pose(points)
+    return points, np.flatnonzero((presence >= MIN_PRESENCE) & (apart >= MIN_EYES) & (turn <= MAX_TURN))
 
 
 def _pose(points: FloatArray) -> tuple[FloatArray, FloatArray]:

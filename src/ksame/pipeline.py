@@ -31,7 +31,7 @@ from ksame.faces.detect import residual
 from ksame.gather import Gathered, Picture, Watch, blaming, gather, sources_of
 from ksame.geometry import FRAME, MESH
 from ksame.journal import Journal, seed_of
-from ksame.naming import name_faces, read_names
+from ksame.naming import Given, Told, name_faces, read_names
 from ksame.partition import METHODS as PARTITIONS
 from ksame.partition import parts as parts_of
 from ksame.partition import select as group_by
@@ -126,32 +126,79 @@ def deidentify(
         print(release.guarantee)
         release.save("out/")
     """
-    how = _choose("method", METHODS, method)
-    _choose("partition", PARTITIONS, partition)
-    _choose("composite", render.COMPOSITES, composite)
-    drawn = how.space is AppearanceSpace
-    if (publish == "scene" or expression == "keep") and not drawn:
-        raise UsageError(f"{method} draws no faces that fit a scene or an expression: choose ksame-m.")
-    names = names or ("keep" if publish == "scene" else "random")
+    how = _recipe(method, partition, publish, expression, composite)
     sources = sources_of(inputs, in_order=not isinstance(subjects, str | Path))
     given = read_names(sources, subjects, as_k(k))
     if select is not None:
         columns = {**given.labels, **dict.fromkeys(PREDICTED)}
         _choose("column to select by", columns, select)  # told before the long work
     seed = seed_of(seed, journal)
-
-    scale = None if drawn else 1.0  # pixel vectors at the scale of large photos would not fit in memory
+    # pixel vectors at the scale of large photos would not fit in memory
+    scale = None if how.space is AppearanceSpace else 1.0
     found = gather(sources, scale=scale, jobs=jobs, engine=engine, journal=journal, watch=watch)
+    return release_of(
+        people_of(found, given, k),
+        k,
+        method=method,
+        partition=partition,
+        publish=publish,
+        select=select,
+        names=names,
+        expression=expression,
+        composite=composite,
+        model=model,
+        seed=seed,
+        jobs=jobs,
+    )
+
+
+class People(NamedTuple):
+    """Photos whose faces have been found and named: what a release is made of."""
+
+    found: Gathered
+    faces: FaceSet
+    told: Told
+
+
+def people_of(found: Gathered, given: Given, k: int) -> People:
+    """Give every face its person, and refuse if there are fewer than k."""
     with blaming(found.failures):
         faces, told = name_faces(found, given)
         as_k(k, len(np.unique(faces.subject)))
+    return People(found, faces, told)
+
+
+def release_of(
+    people: People,
+    k: int,
+    *,
+    method: str = "ksame-m",
+    partition: str = "mdav",
+    publish: Literal["portrait", "scene"] = "portrait",
+    select: str | None = None,
+    names: Literal["random", "keep"] | None = None,
+    expression: Literal["drop", "keep"] = "drop",
+    composite: render.Composite = "picture",
+    model: str | Path = "shipped",
+    seed: int | None = None,
+    jobs: int | None = None,
+) -> Release:
+    """Make a release of people who have been found: ``deidentify`` without its first half.
+
+    Whoever tries several k or methods finds the faces once and comes here for each.
+    """
+    how = _recipe(method, partition, publish, expression, composite)
+    drawn = how.space is AppearanceSpace
+    names = names or ("keep" if publish == "scene" else "random")
+    seed = seed_of(seed, None)
+    found, faces, told = people
     space = _appearance(model, faces) if drawn else how.space.fit(faces)
     codes = space.encode(faces)
     label: NDArray[Any] = np.zeros(len(faces), int)
     notes: tuple[str, ...] = ()
     looked = False
     if select is not None:
-        label, looked = chosen(faces, select, jobs), select not in given.labels
+        label, looked = chosen(faces, select, jobs), select not in faces.labels
     elif drawn:
         label, notes = likely(faces, codes, k if how.replace == "centroid" else 2 * k, jobs)
         looked = all(map(weights.cached, LOOKS))  # without them nobody was kept apart, and a note says so
@@ -202,6 +249,16 @@ def deidentify(
         ),
         inspect=out.inspect,
     )
+
+
+def _recipe(method: str, partition: str, publish: str, expression: str, composite: str) -> Method:
+    """Return what a method's name stands for, after checking that the options fit each other."""
+    how = _choose("method", METHODS, method)
+    _choose("partition", PARTITIONS, partition)
+    _choose("composite", render.COMPOSITES, composite)
+    if (publish == "scene" or expression == "keep") and how.space is not AppearanceSpace:
+        raise UsageError(f"{method} draws no faces that fit a scene or an expression: choose ksame-m.")
+    return how
 
 
 def _choose(option: str, choices: Mapping[str, T], name: str) -> T:

@@ -66,6 +66,12 @@ class Recogniser:
     codes: Callable[[NDArray[np.uint8]], FloatArray]
     same_person: float
 
+    def chips(self, rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.uint8]:
+        """Return the aligned pictures (n, size, size, 3) of the faces with these meshes in a photo."""
+        five = points[:, _CHIP_MESH] if self.layout is _CHIP else five_points(points)
+        views = [crop(rgb, similarity(f, self.layout), self.size, self.size) for f in five]
+        return np.stack(views) if views else np.zeros((0, self.size, self.size, 3), np.uint8)
+
 
 def embed(recogniser: str, rgb: NDArray[np.uint8], points: ArrayLike) -> NDArray[np.float32]:
     """Return the codes of the faces in one photo.
@@ -89,11 +95,9 @@ def embed(recogniser: str, rgb: NDArray[np.uint8], points: ArrayLike) -> NDArray
     net, p = RECOGNISERS[recogniser], np.asarray(points, dtype=np.float64)
     if p.ndim != 3 or p.shape[1:] != (MESH, 2):
         raise UsageError(f"points must be (n, {MESH}, 2). Got {p.shape}.")
-    five = p[:, _CHIP_MESH] if recogniser == "dlib" else five_points(p)
     if not len(p):
         return np.zeros((0, net.dimensions), dtype=np.float32)
-    chips = [crop(rgb, similarity(f, net.layout), net.size, net.size) for f in five]
-    codes = net.codes(np.stack(chips)).astype(np.float32)
+    codes = net.codes(net.chips(rgb, p)).astype(np.float32)
     if not np.isfinite(codes).all():  # a nonsense code would be nobody's, and count as one more person
         raise WeightsError(f"{recogniser} gave a code that is not finite on this machine: use another one.")
     return codes

@@ -1,0 +1,216 @@
+"""What an attacker keeps of pictures: the codes of their faces, in memory only, never the pictures."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.attack.recognise import Recogniser
+from ksame.core import FloatArray, InputError, IntArray
+from ksame.faces.detect import detect
+from ksame.gather import Source, Watch, pixels, side_by_side, usable
+from ksame.geometry import FRAME, MESH, to_frame
+
+Also = Callable[[NDArray[np.uint8], FloatArray], Mapping[str, NDArray[Any]]]
+"""From a photo and meshes (n, 468, 2) to further columns, each (n, ...)."""
+
+_BATCH = 8  # pictures that a worker holds: enough for the networks, little enough for memory
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """n faces in m pictures, as parallel arrays.
+
+    Parameters
+    ----------
+    photo : (n,) int
+        The picture each face is in; faces of one picture stand together, the largest first.
+    xyxy : (n, 4), points : (n, 468, 2)
+        Where they are, in pixels of their picture.
+    codes : mapping of str to (n, d)
+        What each recogniser keeps of them.
+    also : mapping of str to (n, ...)
+        What else was measured.
+    failures : mapping of int to str
+        Pictures without a usable face, and why.
+    """
+
+    photo: IntArray
+    xyxy: FloatArray
+    points: FloatArray
+    codes: Mapping[str, NDArray[Any]]
+    also: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    failures: Mapping[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return the number of faces."""
+        return len(self.photo)
+
+    def rows(self, index: IntArray) -> Seen:
+        """Return some faces; -1 is a face that was not found: its numbers are NaN."""
+        at = np.asarray(index, np.intp)
+
+        def take(column: NDArray[Any]) -> NDArray[Any]:
+            if not (at < 0).any():
+                return column[at]
+            # as floats, because only they have a NaN
+            rows = np.full((len(at), *column.shape[1:]), np.nan)
+            rows[at >= 0] = column[at[at >= 0]]
+            return rows
+
+        return Seen(
+            photo=np.where(at >= 0, self.photo[at], -1) if len(self) else np.full(len(at), -1),
+            xyxy=take(self.xyxy),
+            points=take(self.points),
+            codes={name: take(column) for name, column in self.codes.items()},
+            also={name: take(column) for name, column in self.also.items()},
+        )
+
+
+def see(
+    sources: Sequence[Source],
+    recognisers: Sequence[Recogniser],
+    *,
+    also: Also | None = None,
+    placed: Mapping[int, FloatArray] | None = None,
+    jobs: int | None = None,
+    watch: Watch | None = None,
+    stage: str = "looking at faces",
+) -> Seen:
+    """Look at every picture once, with all recognisers; equal files are looked at once.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        The pictures.
+    recognisers : sequence of Recogniser
+        Who looks.
+    also : callable, optional
+        What else is measured on each face.
+    placed : mapping of int to (c, 468, 2), optional
+        Where faces are known to be in a picture, for those in which no face is found: an attacker
+        can point at a face that a detector does not see.
+    jobs, watch : see ``ksame.gather.gather``
+    stage : str
+        What the watch is told.
+    """
+    placed = placed or {}
+    unlike, which = _unlike(sources)
+    batches = [unlike[start : start + _BATCH] for start in range(0, len(unlike), _BATCH)]
+    tasks = (([(sources[i], placed.get(i)) for i in batch], recognisers, also) for batch in batches)
+    views: list[_View] = []
+    with closing(side_by_side(_look, tasks, jobs=jobs)) as results:
+        for result in results:
+            views += result
+            if watch:
+                watch(stage, len(views), len(unlike))
+    return _join([views[i] for i in which])
+
+
+class _View(NamedTuple):
+    """One picture's faces."""
+
+    xyxy: FloatArray
+    points: FloatArray
+    codes: Mapping[str, NDArray[Any]]
+    also: Mapping[str, NDArray[Any]]
+    reason: str
+
+
+def _look(
+    batch: Sequence[tuple[Source, FloatArray | None]], recognisers: Sequence[Recogniser], also: Also | None
+) -> list[_View]:
+    """Find the faces of a few pictures, and have all recognisers look at all of them at once."""
+    finds = [_find(source, place, recognisers, also) for source, place in batch]
+    ends = np.cumsum([len(points) for _, points, *_ in finds])[:-1]
+    codes: dict[str, list[NDArray[Any]]] = {}
+    for i, who in enumerate(recognisers):
+        chips = np.concatenate([chips[i] for _, _, chips, *_ in finds])
+        # codes of no face, for the shape and type, would need a face: ask with a blank one
+        made = who.codes(chips) if len(chips) else who.codes(np.zeros((1, *chips.shape[1:]), np.uint8))[:0]
+        codes[who.name] = np.split(made, ends)
+    return [
+        _View(xyxy, points, {name: parts[at] for name, parts in codes.items()}, more, reason)
+        for at, (xyxy, points, _, more, reason) in enumerate(finds)
+    ]
+
+
+def _find(
+    source: Source, place: FloatArray | None, recognisers: Sequence[Recogniser], also: Also | None
+) -> tuple[FloatArray, FloatArray, list[NDArray[np.uint8]], Mapping[str, NDArray[Any]], str]:
+    """Return one picture's boxes, meshes, chips for each recogniser, further columns, and what was wrong."""
+    reason = ""
+    rgb = np.zeros((1, 1, 3), np.uint8)
+    xyxy: FloatArray = np.zeros((0, 4))
+    points: FloatArray = np.zeros((0, MESH, 2))
+    try:
+        rgb = pixels(source)
+    except InputError as error:
+        reason = str(error)
+    else:
+        boxes = detect(rgb)
+        mesh, good = usable(rgb, boxes)
+        xyxy, points = boxes.xyxy[good], mesh[good]
+        if not len(good):
+            reason = "no face was found"
+            if place is not None:
+                rgb, points = _inner(rgb, place), place
+                xyxy = np.hstack([place.min(axis=1), place.max(axis=1)])
+    chips = [who.chips(rgb, points) for who in recognisers]
+    return xyxy, points, chips, also(rgb, points) if also else {}, reason
+
+
+def _inner(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.uint8]:
+    """Return the picture with nothing but the inside of these faces, on grey.
+
+    Whoever points at a covered face sees hair and background too; what those tell is for the background
+    attack, and would be mixed up with the face here. An ellipse, because a contour is somebody's.
+    """
+    frame = np.zeros((FRAME.height, FRAME.width), np.uint8)
+    cv2.ellipse(frame, (128, 186), (62, 78), 0, 0, 360, 255, -1)  # eyebrows to mouth, no jaw
+    size = rgb.shape[1], rgb.shape[0]
+    inside = np.zeros(rgb.shape[:2], bool)
+    for mesh in points:
+        inside |= cv2.warpAffine(frame, to_frame(mesh), size, flags=cv2.WARP_INVERSE_MAP) > 127
+    return np.where(inside[..., None], rgb, np.uint8(128))
+
+
+def _unlike(sources: Sequence[Source]) -> tuple[list[int], list[int]]:
+    """Return the first of each kind of equal files, and for every source which of those it equals."""
+    kinds: dict[object, int] = {}
+    firsts: list[int] = []
+    which = []
+    for i, source in enumerate(sources):
+        key: object = i
+        if isinstance(source.pixels, Path) and source.pixels.is_file():
+            key = hashlib.sha256(source.pixels.read_bytes()).digest()
+        if key not in kinds:
+            kinds[key] = len(firsts)
+            firsts.append(i)
+        which.append(kinds[key])
+    return firsts, which
+
+
+def _join(views: Sequence[_View]) -> Seen:
+    """Put the faces of all pictures side by side."""
+
+    def column(part: Callable[[_View], Mapping[str, NDArray[Any]]]) -> Iterator[tuple[str, NDArray[Any]]]:
+        for name in part(views[0]) if views else ():
+            yield name, np.concatenate([part(view)[name] for view in views])
+
+    return Seen(
+        photo=np.repeat(np.arange(len(views)), [len(view.points) for view in views]),
+        xyxy=np.concatenate([np.zeros((0, 4)), *(view.xyxy for view in views)]),
+        points=np.concatenate([np.zeros((0, MESH, 2)), *(view.points for view in views)]),
+        codes=dict(column(lambda view: view.codes)),
+        also=dict(column(lambda view: view.also)),
+        failures={i: view.reason for i, view in enumerate(views) if view.reason},
+    )

@@ -1,0 +1,1 @@
+"""The papers' tables and figures, done again on any set of faces."""

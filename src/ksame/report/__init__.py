@@ -1,0 +1,1 @@
+"""The evidence: a release is attacked and measured, and one page tells what was found."""

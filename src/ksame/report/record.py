@@ -1,0 +1,111 @@
+"""What an audit found, as tables; the page and the JSON are two ways of writing it down."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from ksame.attack.score import Result
+from ksame.core import FloatArray
+
+STABLE = ("attack", "recogniser", "rank1", "low", "high", "chance", "bound", "verdict", "probes", "gallery")
+MORE = ("people", "tpr", "faceless")
+
+
+class Pair(NamedTuple):
+    """A published picture as PNG, how many people it stands for, and the originals if they may be shown."""
+
+    after: bytes
+    people: int
+    before: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """An audit: what was claimed, what verified, what attacks achieved, and what is left of the data.
+
+    Parameters
+    ----------
+    certificate : mapping
+        The release's certificate; empty for a folder that has none.
+    checks, unchecked : tuple of str
+        What ``verify`` found true, and what it could not check.
+    broken : str
+        Why the certificate does not verify; empty if it does.
+    results : tuple of Result
+        Every attack with every recogniser.
+    utility : DataFrame
+        Columns measure, original, deidentified, slice; measures are named with their units.
+    detected : mapping of str to float
+        For each detector, the share of published pictures in which it finds a face.
+    residual_faces : int
+        Published faces that a second detector still sees untouched.
+    pairs : tuple of Pair
+        Pictures for the page.
+    notes : tuple of str
+        What could not be done and why, in sentences: recognisers that are missing, faceless pictures.
+    record : mapping
+        Versions, weights and hashes.
+    """
+
+    certificate: Mapping[str, Any]
+    checks: tuple[str, ...]
+    unchecked: tuple[str, ...]
+    broken: str
+    results: tuple[Result, ...]
+    utility: pd.DataFrame
+    detected: Mapping[str, float]
+    residual_faces: int
+    pairs: Sequence[Pair] = field(repr=False, default=())
+    notes: tuple[str, ...] = ()
+    record: Mapping[str, Any] = field(repr=False, default_factory=dict)
+
+    @property
+    def attacks(self) -> pd.DataFrame:
+        """One row for each attack with each recogniser, the strongest first."""
+        rows = [{name: getattr(result, name) for name in STABLE + MORE} for result in self.results]
+        table = pd.DataFrame(rows, columns=[*STABLE, *MORE])
+        return table.sort_values(["low", "rank1"], ascending=False, ignore_index=True)
+
+    @property
+    def curves(self) -> Mapping[tuple[str, str], FloatArray]:
+        """The CMC curve of each attack and recogniser."""
+        return {(result.attack, result.recogniser): result.cmc for result in self.results}
+
+    @property
+    def strongest(self) -> Result | None:
+        """The attack that surely names most people."""
+        return max(self.results, key=lambda result: (result.low, result.rank1), default=None)
+
+    def to_json(self) -> str:
+        """Return the stable keys of the contract, and some more; what is not a number is null."""
+        whole = {
+            "k": self.certificate.get("k"),
+            "bound": self.certificate.get("bound"),
+            "method": self.certificate.get("method"),
+            "publish": self.certificate.get("publish"),
+            "claim": self.certificate.get("claim"),
+            "verified": not self.broken,
+            "attacks": self.attacks.to_dict("records"),
+            "utility": self.utility.to_dict("records"),
+            "detected": dict(self.detected),
+            "residual_faces": self.residual_faces,
+            "notes": list(self.notes),
+            "record": dict(self.record),
+        }
+        return json.dumps(_plain(whole), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without numpy and NaN."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

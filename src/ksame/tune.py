@@ -1,0 +1,1 @@
+"""Which k: privacy against utility over k and methods [A 4.4]."""
