@@ -39,10 +39,10 @@ Picture = str | Path | NDArray[np.uint8]
 
 
 class Source(NamedTuple):
-    """One input: its name in the mapping, and where its pixels are."""
+    """One input: its name in the mapping, and where its pixels are, or what makes them when asked."""
 
     name: str
-    pixels: Path | NDArray[np.uint8]
+    pixels: Path | NDArray[np.uint8] | Callable[[], NDArray[np.uint8]]
 
 
 class Found(NamedTuple):
@@ -292,7 +292,7 @@ def pixels(source: Source) -> NDArray[np.uint8]:
     """Return the picture (h, w, 3) of a photo or of an array, checked."""
     if isinstance(source.pixels, Path):
         return media.read(source.pixels)
-    rgb = np.asarray(source.pixels)
+    rgb = np.asarray(source.pixels() if callable(source.pixels) else source.pixels)
     if rgb.dtype != np.uint8 or rgb.ndim not in (2, 3) or (rgb.ndim == 3 and rgb.shape[2] != 3):
         raise InputError(f"{source.name} must be (h, w, 3) or (h, w) uint8. Got {rgb.shape} {rgb.dtype}")
     return np.ascontiguousarray(rgb if rgb.ndim == 3 else np.repeat(rgb[..., None], 3, axis=2))

@@ -324,16 +324,22 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield Path(entry.path)
 
 
-def _check_private(secret: Path, certificate: Mapping[str, Any], claim: Guarantee) -> Iterator[str]:
-    """Check the law with the mapping in hand: people behind each face, not files."""
+def read_private(folder: str | Path) -> tuple[list[Row], dict[str, Any]]:
+    """Return the mapping and the settings of a private folder."""
+    secret = Path(folder)
     try:
         with (secret / "mapping.csv").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
             rows = [Row(r["input"], r["subject"], int(r["group"]), r["output"]) for r in csv.DictReader(file)]
-        settings = json.loads((secret / "settings.json").read_text(encoding="ascii"))
+        return rows, dict(json.loads((secret / "settings.json").read_text(encoding="ascii")))
     except FileNotFoundError as error:
         raise UsageError(f"{error.filename} is missing: give the private folder of this release.") from None
     except (KeyError, TypeError, ValueError) as error:
         raise GuaranteeViolated(f"The mapping in {secret} was changed: {error}.") from None
+
+
+def _check_private(secret: Path, certificate: Mapping[str, Any], claim: Guarantee) -> Iterator[str]:
+    """Check the law with the mapping in hand: people behind each face, not files."""
+    rows, settings = read_private(secret)
     if settings.get("certificate") != certificate["digest"]:
         raise GuaranteeViolated(f"The certificate is not the one that was issued with {secret}.")
     if {row.output for row in rows} != certificate["files"].keys():

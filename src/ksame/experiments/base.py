@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from ksame.attack.recognise import Recogniser
 from ksame.core import FaceSet, FloatArray, UsageError
+from ksame.faces.subjects import about
 from ksame.gather import Watch, gather, sources_of
 from ksame.geometry import to_frame, transform
 
@@ -92,7 +92,8 @@ def load(folder: str | Path, *, watch: Watch | None = None) -> Data:
     both = np.isin(who, list(set(who[how == "neutral"]) & set(who[how == "smiling"])))
     if both.sum() < 8:
         raise UsageError(f"{folder} must show at least 4 people both neutral and smiling: {both.sum() // 2}.")
-    labels = {"expression": how} | _info(folder / "info.csv", who)
+    info = folder / "info.csv"
+    labels = (about(info, who.tolist()) if info.is_file() else {}) | {"expression": how}
     faces = FaceSet(faces.rgb, faces.points, faces.xyxy, faces.score, faces.source, who, labels)[both]
     return Data(faces, np.stack([transform(to_frame(p), p) for p in faces.points]), folder)
 
@@ -105,18 +106,3 @@ def codes_of(recogniser: Recogniser, rgb: NDArray[np.uint8], points: FloatArray)
 
 def _expression(name: str) -> str:
     return Path(name).stem.split("_")[-1].lower()
-
-
-def _info(path: Path, who: NDArray[np.str_]) -> dict[str, NDArray[Any]]:
-    """Return the columns of info.csv for each face: gender, age and ethnicity, whatever they are called."""
-    if not path.is_file():
-        return {}
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file))
-    if not rows:
-        return {}
-    key = next(iter(rows[0]))
-    by_id = {row[key]: row for row in rows}
-    names = {"gender": "gender", "age": "age", "eth": "ethnicity"}
-    found = {new: c for old, new in names.items() for c in rows[0] if old in c.lower().split("_")}
-    return {new: np.array([by_id.get(w, {}).get(c, "") for w in who]) for new, c in found.items()}

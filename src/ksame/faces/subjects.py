@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ksame.core import FloatArray, UsageError
 
-__all__ = ["Row", "auto", "by_folder", "by_prefix", "extend", "from_csv", "table"]
+__all__ = ["Row", "about", "auto", "by_folder", "by_prefix", "extend", "from_csv", "table"]
 
 _BLOCK = 1024  # rows of the distance matrix that are in memory at a time
 
@@ -100,17 +100,47 @@ def from_csv(
     return subjects, labels
 
 
-def _read(source: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Return the columns and rows of a csv that has the two columns which are needed."""
+def about(file: str | os.PathLike[str], subjects: Sequence[str]) -> dict[str, NDArray[np.str_]]:
+    """Return what a csv with a row for each person says of them, as labels; empty where it says nothing.
+
+    The column ``subject``, or else the first, holds the person. Of the names of the others only the last
+    word counts, so that ``face_gender`` is the label gender, and ``eth`` is ethnicity.
+
+    Parameters
+    ----------
+    file : path
+        The csv.
+    subjects : sequence of str
+        Who each face is.
+    """
+    columns, rows = _read(Path(file), needed=())
+    key = "subject" if "subject" in columns else columns[0]
+    by_subject = {row[key].strip(): row for row in rows}
+    known = [by_subject.get(str(subject), {}) for subject in subjects]
+    labels = {}
+    for column in columns:
+        name = column.lower().replace(" ", "_").split("_")[-1]
+        if column != key and name:
+            labels[{"eth": "ethnicity", "sex": "gender"}.get(name, name)] = np.array(
+                [row.get(column, "").strip() for row in known]
+            )
+    return labels
+
+
+def _read(
+    source: Path, needed: Sequence[str] = ("file", "subject")
+) -> tuple[list[str], list[dict[str, str]]]:
+    """Return the columns and rows of a csv that has the columns which are needed."""
     try:
         with source.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream, restval="", restkey="")
             rows, columns = list(reader), [c.strip() for c in reader.fieldnames or []]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"{source} cannot be read as a csv: {error}.") from None
-    for column in ("file", "subject"):
-        if column not in columns:
-            raise UsageError(f"{source} must have the columns file and subject. Got {', '.join(columns)}.")
+    if not columns or not set(needed) <= set(columns):
+        raise UsageError(
+            f"{source} must have the columns {' and '.join(needed) or 'subject'}. Got {', '.join(columns)}."
+        )
     if len(set(columns)) < len(columns):
         raise UsageError(f"{source} has a column twice: {', '.join(columns)}.")
     long = [str(line) for line, row in enumerate(rows, start=2) if "" in row and "" not in columns]
