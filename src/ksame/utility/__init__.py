@@ -1,1 +1,7 @@
 """What is left of the data: measures of a release beside the originals it was made from [S 7, G5 5.3]."""
+
+from __future__ import annotations
+
+from ksame.utility.features import features, notes
+
+__all__ = ["features", "notes"]

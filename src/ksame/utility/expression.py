@@ -1,0 +1,107 @@
+"""How strong an expression is: 52 blendshapes by a network, or a few distances on the mesh [S 7.5.1].
+
+Deviation: the thesis measures action units with OpenFace; blendshapes are the nearest thing that comes
+in a registry package. They are named as their makers name them: "left" is the person's left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.core import FloatArray
+from ksame.geometry import (
+    INNER_LIPS,
+    LEFT_EYE,
+    MOUTH_LEFT,
+    MOUTH_RIGHT,
+    OVAL,
+    RIGHT_EYE,
+    crop,
+    five_points,
+    to_frame,
+    transform,
+)
+from ksame.weights import infer
+
+__all__ = ["BLENDSHAPES", "DISTANCES", "blendshapes", "distances"]
+
+# fmt: off
+BLENDSHAPES: tuple[str, ...] = (
+    "_neutral", "browDownLeft", "browDownRight", "browInnerUp", "browOuterUpLeft", "browOuterUpRight",
+    "cheekPuff", "cheekSquintLeft", "cheekSquintRight", "eyeBlinkLeft", "eyeBlinkRight", "eyeLookDownLeft",
+    "eyeLookDownRight", "eyeLookInLeft", "eyeLookInRight", "eyeLookOutLeft", "eyeLookOutRight",
+    "eyeLookUpLeft", "eyeLookUpRight", "eyeSquintLeft", "eyeSquintRight", "eyeWideLeft", "eyeWideRight",
+    "jawForward", "jawLeft", "jawOpen", "jawRight", "mouthClose", "mouthDimpleLeft", "mouthDimpleRight",
+    "mouthFrownLeft", "mouthFrownRight", "mouthFunnel", "mouthLeft", "mouthLowerDownLeft",
+    "mouthLowerDownRight", "mouthPressLeft", "mouthPressRight", "mouthPucker", "mouthRight",
+    "mouthRollLower", "mouthRollUpper", "mouthShrugLower", "mouthShrugUpper", "mouthSmileLeft",
+    "mouthSmileRight", "mouthStretchLeft", "mouthStretchRight", "mouthUpperUpLeft", "mouthUpperUpRight",
+    "noseSneerLeft", "noseSneerRight",
+)
+DISTANCES: tuple[str, ...] = ("smile width", "mouth open", "eyes open", "brows raised")
+
+_OUTER_LIPS = (61, 146, 91, 181, 84, 17, 314, 405, 321, 375, 291, 409, 270, 269, 267, 0, 37, 39, 40, 185)
+_BROWS = (70, 63, 105, 66, 107, 55, 65, 52, 53, 46, 300, 293, 334, 296, 336, 285, 295, 282, 283, 276)
+_NOSE = (1, 4, 5, 6, 8, 168, 195, 197)
+# fmt: on
+_IRISES = tuple(range(468, 478))
+# what the blendshape network reads of the 478 points, in ascending order: (146,)
+_READ = sorted({*LEFT_EYE, *RIGHT_EYE, *OVAL, *INNER_LIPS, *_OUTER_LIPS, *_BROWS, *_NOSE, *_IRISES})
+_SIZE, _MARGIN = 256, 1.5  # px, and how much larger than the face the view is
+_LIDS = ((159, 145), (386, 374))  # upper and lower, left and right of the picture
+_ARCHES = (105, 334)  # the middle of each brow
+
+
+def blendshapes(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.float32]:
+    """Return the 52 blendshapes (n, 52), each in [0, 1], of the faces with meshes (n, 468, 2) in a photo.
+
+    Raises
+    ------
+    WeightsError
+        If the weight ``landmarker`` is missing and cannot be fetched.
+    """
+    strengths = np.zeros((len(points), len(BLENDSHAPES)), np.float32)
+    for row, mesh in enumerate(points):
+        view = crop(rgb, _upright(mesh), _SIZE, _SIZE).astype(np.float32) / 255
+        seen = infer("landmarker", view[None], inner="face_landmarks_detector.tflite", shape=(1, 256, 256, 3))
+        read = seen[0].reshape(-1, 3)[_READ, :2]  # (146, 2)
+        strengths[row] = infer("landmarker", read[None], inner="face_blendshapes.tflite")[0].ravel()
+    return strengths
+
+
+def _upright(mesh: FloatArray) -> FloatArray:
+    """Return the matrix of an upright square view around a mesh (468, 2)."""
+    matrix = to_frame(mesh)
+    flat = transform(matrix, mesh)
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    scale = _SIZE / (_MARGIN * (high - low).max())
+    matrix = scale * matrix
+    matrix[:, 2] += _SIZE / 2 - scale * (low + high) / 2
+    return matrix
+
+
+def distances(points: FloatArray) -> FloatArray:
+    """Return how wide the mouth is, how open mouth and eyes are, and how high the brows stand, (n, 4).
+
+    In units of the distance between the eyes, so that the size of a face does not matter. This is what is
+    measured where the network for ``blendshapes`` is missing.
+    """
+    five = five_points(points)  # (n, 5, 2)
+
+    def apart(a: FloatArray, b: FloatArray) -> FloatArray:
+        far: FloatArray = np.linalg.norm(a - b, axis=-1)
+        return far
+
+    upper, lower = (points[:, [lid[side] for lid in _LIDS]] for side in (0, 1))
+    lines = np.stack(
+        [
+            apart(points[:, MOUTH_LEFT], points[:, MOUTH_RIGHT]),
+            apart(points[:, 13], points[:, 14]),  # the middle of the inner lips
+            apart(upper, lower).mean(axis=1),
+            apart(points[:, list(_ARCHES)], five[:, :2]).mean(axis=1),
+        ],
+        axis=1,
+    )
+    shares: FloatArray = lines / np.maximum(apart(five[:, 0], five[:, 1]), 1e-9)[:, None]
+    return shares
