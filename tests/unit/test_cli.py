@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import ksame
-from ksame import cli as module
+from ksame.cli import _release, _shell
 from ksame import weights
 from ksame.core import Guarantee
 from ksame.release import Private, Release, Row
@@ -52,7 +52,7 @@ def test_errors_of_the_system_are_sentences_too(error, code, says, cli, monkeypa
     def fail(*args, **options):
         raise error
 
-    monkeypatch.setattr(module, "verify", fail)
+    monkeypatch.setattr(_release, "verify", fail)
     ran = cli("verify", "x")
     assert ran.code == code
     assert says in (ran.sentence if says else ran.err)
@@ -101,8 +101,8 @@ def test_a_copy_of_a_model_is_added(cli, tmp_path, monkeypatch):
 def test_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
     for terminal in (True, False):
         paper = io.StringIO()
-        monkeypatch.setattr(module, "console", Console(file=paper, force_terminal=terminal, width=80))
-        with module._progress(False) as watch:
+        monkeypatch.setattr(_shell, "console", Console(file=paper, force_terminal=terminal, width=80))
+        with _shell.progress(False) as watch:
             for done in range(1, 41):
                 watch("finding faces", done, 40)
         text = paper.getvalue()
@@ -112,7 +112,7 @@ def test_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
 
 def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch):
     paper = io.StringIO()
-    monkeypatch.setattr(module, "console", Console(file=paper, width=200, soft_wrap=True))
+    monkeypatch.setattr(_release, "console", Console(file=paper, width=200, soft_wrap=True))
     rows = [
         Row(f"[{person}]_{photo}.jpg", f"person-{person:03}", 0, "x")
         for person in range(30)
@@ -121,7 +121,7 @@ def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch)
     release = Release(
         {}, Guarantee("none"), 2, "m", "portrait", {"subjects": "auto"}, Private(tuple(rows), {})
     )
-    module._tell_people(release)
+    _release._tell_people(release)
     text = paper.getvalue()
     assert "[7]_0.jpg, [7]_1.jpg, [7]_2.jpg, [7]_3.jpg and 2 more" in text
     assert text.index("person-007") < text.index("person-000"), "those with the most photos first"
@@ -129,5 +129,5 @@ def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch)
 
 
 def test_json_holds_names_that_are_not_text(capsys):
-    module._print_json({"input": "\udcff"})
+    _shell.print_json({"input": "\udcff"})
     assert json.loads(capsys.readouterr().out) == {"input": "\udcff"}

@@ -1,29 +1,24 @@
-"""The command line: parse, call, print. Messages go to stderr; stdout is for ``--json``."""
+"""The commands that make and check releases."""
 
 from __future__ import annotations
 
-import errno
-import json
 import os
 import secrets
-import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ksame import __version__, demo, weights
+from ksame import demo, weights
 from ksame.adhoc import obscured
+from ksame.cli._shell import Json, Quiet, app, console, print_json, progress
 from ksame.core import KSameError, UsageError
 from ksame.faces import subjects as people
-from ksame.gather import Watch
 from ksame.journal import Journal
 from ksame.obscure import METHODS as AD_HOC
 from ksame.partition import METHODS as PARTITIONS
@@ -32,9 +27,6 @@ from ksame.release import CERTIFICATE, Release, check_folders, verify
 from ksame.render import Composite
 from ksame.training import train
 
-app = typer.Typer(
-    no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None
-)
 models = typer.Typer(
     rich_markup_mode=None, help="The model files: list them, fetch them, or bring your own copy."
 )
@@ -43,60 +35,6 @@ model_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="The appearance model: train one of your own."
 )
 app.add_typer(model_app, name="model")
-console = Console(stderr=True, highlight=False, soft_wrap=True)
-
-# The parser's own errors; typer carries its click along or imports it, by its version.
-WrongUsage: Any = typer.BadParameter.__mro__[1]
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-
-
-def main() -> None:
-    """Run the command line; an error is one sentence and its exit code."""
-    try:
-        code = app(standalone_mode=False)
-    except typer.Abort:
-        code = 130  # Ctrl-C; typer's newer versions return it
-    except (KSameError, OSError, WrongUsage) as error:
-        code = _complain(error)
-    sys.exit(code)
-
-
-def _complain(error: Exception) -> int:
-    """Say what is wrong, and return the exit code that says it too."""
-    code = int(getattr(error, "exit_code", 1))
-    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
-        console.print(escape(str(getattr(error, "message", ""))))
-        return code
-    sentence = _sentence(error)
-    for note in getattr(error, "__notes__", ()):
-        console.print(f"[yellow]![/] {escape(note)}")
-    console.print(f"[bold red]ksame:[/] {escape(sentence)}")
-    if "--json" in sys.argv:
-        _print_json({"error": sentence, "exit_code": code})
-    return code
-
-
-def _sentence(error: Exception) -> str:
-    """Say what is wrong in one sentence, also where the parser or the system found it."""
-    if isinstance(error, OSError):
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            return "The disk is full: make room and try again."
-        what = error.filename or "A file"
-        return f"{what} cannot be used: {error.strerror or error}: check the path and its permissions."
-    if isinstance(error, WrongUsage):
-        words = " ".join(str(error.format_message()).split()).rstrip(".")
-        return f"{words}: see ksame --help."
-    return str(error)
-
-
-@app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    """Replace faces so that nobody can name the person better than a stated bound, and prove it."""
-    if version:
-        sys.stdout.write(f"ksame {__version__}\n")
-        raise typer.Exit
 
 
 @app.command()
@@ -148,7 +86,7 @@ def run(
         fresh = secrets.randbits(256) if seed is None else seed
         journal = Journal.open(secret / "journal.jsonl", seed=fresh, resume=resume)
     try:
-        with _progress(quiet) as watch:
+        with progress(quiet) as watch:
             common: dict[str, Any] = {"seed": seed, "jobs": jobs, "engine": engine} | {
                 "journal": journal,
                 "watch": watch,
@@ -188,7 +126,7 @@ def run(
     if not quiet:
         _tell(release, figures, None if dry_run else out)
     if as_json:
-        _print_json(figures | {"release": str(out), "private": str(secret), "exit_code": code})
+        print_json(figures | {"release": str(out), "private": str(secret), "exit_code": code})
     raise typer.Exit(code)
 
 
@@ -209,7 +147,7 @@ def verify_command(
         console.print(f"[bold]Verified as far as listed.[/] The claim: {escape(result.certificate['claim'])}")
     if as_json:
         keys = ("k", "bound", "method", "publish", "kind", "claim")
-        _print_json(
+        print_json(
             {key: result.certificate[key] for key in keys}
             | {"checks": list(result.checks), "unchecked": list(result.unchecked), "exit_code": 0}
         )
@@ -222,7 +160,7 @@ def demo_command(
     ),
 ) -> None:
     """See it work: sample people, their new faces, a certificate that holds, and one that does not."""
-    with _progress(False) as watch:
+    with progress(False) as watch:
         demo.run(output, say=lambda text: console.print(text), watch=watch)
 
 
@@ -237,7 +175,7 @@ def list_models(as_json: Json = False) -> None:
     """List the model files."""
     rows = weights.status()
     if as_json:
-        _print_json({"models": rows})
+        print_json({"models": rows})
         return
     table = Table(*(name for name in rows[0] if name != "sha256"), box=None)
     for row in rows:
@@ -266,7 +204,7 @@ def train_model(
     quiet: Quiet = False,
 ) -> None:
     """Train an appearance model on a folder of faces."""
-    with _progress(quiet) as watch:
+    with progress(quiet) as watch:
         training = train(inputs, output, jobs=jobs, watch=watch)
     for failure in training.failures:
         console.print(f"[yellow]![/] {escape(failure.input)}: {escape(failure.reason)}")
@@ -288,28 +226,6 @@ def _check_apart(inputs: list[Path], out: Path, secret: Path) -> None:
                 raise UsageError(
                     f"The input {path} lies inside the {what} {folder}: name a folder elsewhere."
                 )
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Watch]:
-    """Give a bar on a terminal and a plain line every tenth elsewhere."""
-    if quiet:
-        yield lambda stage, done, total: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        tasks: dict[str, Any] = {}
-
-        def watch(stage: str, done: int, total: int) -> None:
-            if not console.is_terminal:
-                if done == total or done * 10 // total > (done - 1) * 10 // total:
-                    console.print(f"{stage}: {done} of {total}")
-                return
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total)
-            bar.update(tasks[stage], completed=done)
-
-        yield watch
 
 
 def _summary(release: Release, certificate: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -376,7 +292,3 @@ def _tell_people(release: Release, most: int = 20) -> None:
         counts = Counter(who.photos for who in ranked[most:])
         rest = ", ".join(f"{number} with {photos}" for photos, number in sorted(counts.items(), reverse=True))
         console.print(f"and {len(ranked) - most} more people: {rest} photos each.")
-
-
-def _print_json(content: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(content, indent=2) + "\n")

@@ -1,0 +1,103 @@
+"""What every command shares: the console, errors as one sentence, progress, JSON."""
+
+from __future__ import annotations
+
+import errno
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ksame import __version__
+from ksame.core import KSameError
+from ksame.gather import Watch
+
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None
+)
+console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+# The parser's own errors; typer carries its click along or imports it, by its version.
+WrongUsage: Any = typer.BadParameter.__mro__[1]
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+
+
+def main() -> None:
+    """Run the command line; an error is one sentence and its exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except typer.Abort:
+        code = 130  # Ctrl-C; typer's newer versions return it
+    except (KSameError, OSError, WrongUsage) as error:
+        code = _complain(error)
+    sys.exit(code)
+
+
+def _complain(error: Exception) -> int:
+    """Say what is wrong, and return the exit code that says it too."""
+    code = int(getattr(error, "exit_code", 1))
+    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
+        console.print(escape(str(getattr(error, "message", ""))))
+        return code
+    sentence = _sentence(error)
+    for note in getattr(error, "__notes__", ()):
+        console.print(f"[yellow]![/] {escape(note)}")
+    console.print(f"[bold red]ksame:[/] {escape(sentence)}")
+    if "--json" in sys.argv:
+        print_json({"error": sentence, "exit_code": code})
+    return code
+
+
+def _sentence(error: Exception) -> str:
+    """Say what is wrong in one sentence, also where the parser or the system found it."""
+    if isinstance(error, OSError):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return "The disk is full: make room and try again."
+        what = error.filename or "A file"
+        return f"{what} cannot be used: {error.strerror or error}: check the path and its permissions."
+    if isinstance(error, WrongUsage):
+        words = " ".join(str(error.format_message()).split()).rstrip(".")
+        return f"{words}: see ksame --help."
+    return str(error)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Replace faces so that nobody can name the person better than a stated bound, and prove it."""
+    if version:
+        sys.stdout.write(f"ksame {__version__}\n")
+        raise typer.Exit
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Watch]:
+    """Give a bar on a terminal and a plain line every tenth elsewhere."""
+    if quiet:
+        yield lambda stage, done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+
+        def watch(stage: str, done: int, total: int) -> None:
+            if not console.is_terminal:
+                if done == total or done * 10 // total > (done - 1) * 10 // total:
+                    console.print(f"{stage}: {done} of {total}")
+                return
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.update(tasks[stage], completed=done)
+
+        yield watch
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(content, indent=2) + "\n")

@@ -1,0 +1,102 @@
+"""The method of a release, run afresh on photos that an attacker has: what a parrot attack needs [N 5.2]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame import media
+from ksame.adhoc import obscured
+from ksame.apart import PREDICTED
+from ksame.core import UsageError
+from ksame.gather import Source
+from ksame.obscure import METHODS as AD_HOC
+from ksame.pipeline import METHODS, deidentify
+from ksame.release import Release
+
+
+class Made(NamedTuple):
+    """Pictures that the method made, and for each face the picture, the photo it is of, and who it shows."""
+
+    pictures: tuple[Source, ...]
+    picture: tuple[int, ...]
+    photo: tuple[int, ...]
+    subject: tuple[str, ...]
+
+
+def known(certificate: Mapping[str, Any]) -> bool:
+    """Return whether a certificate names a method that can be run again."""
+    return certificate.get("method") in METHODS or certificate.get("method") in AD_HOC
+
+
+def afresh(
+    certificate: Mapping[str, Any], photos: Sequence[Source], subjects: Sequence[str], *, jobs: int | None
+) -> Made:
+    """Run the method that a certificate names on photos, with fresh randomness: no seed is known to anyone.
+
+    Parameters
+    ----------
+    certificate : mapping
+        Of the release.
+    photos : sequence of Source
+        Photos on the disk, one per name.
+    subjects : sequence of str
+        Who is on each, or on the largest face of each.
+    jobs : int, optional
+        Photos at a time.
+    """
+    paths = [photo.pixels for photo in photos if isinstance(photo.pixels, Path)]
+    if len(paths) != len(photos):
+        raise UsageError("A method is run afresh on photos that are files.")
+    release = _release(certificate, paths, list(subjects), jobs)
+    index = {str(path): i for i, path in enumerate(paths)}
+    by_name = {photo.name: index[str(photo.pixels)] for photo in _named(paths)}
+    # a face's picture is decoded when somebody looks at it; equal ones are one
+    unlike: dict[object, int] = {}
+    pictures: list[Source] = []
+    picture, photo_of, who = [], [], []
+    for row in release.private.mapping:
+        photo = by_name[row.input]
+        key: object = row.group if release.publish == "portrait" else row.output
+        if key not in unlike:
+            unlike[key] = len(pictures)
+            pictures.append(Source(row.output, _decoded(release, row.output)))
+        picture.append(unlike[key])
+        photo_of.append(photo)
+        who.append(row.subject if release.method in METHODS else subjects[photo])
+    return Made(tuple(pictures), tuple(picture), tuple(photo_of), tuple(who))
+
+
+def _release(
+    certificate: Mapping[str, Any], paths: list[Path], subjects: list[str], jobs: int | None
+) -> Release:
+    """Make the release."""
+    method = certificate["method"]
+    if method in AD_HOC:
+        return obscured(paths, method, grey=certificate["grey"], strength=certificate["strength"], jobs=jobs)
+    select = certificate.get("select")
+    return deidentify(
+        paths,
+        certificate["k"],
+        method=method,
+        partition=certificate.get("partition") or "mdav",
+        publish=certificate["publish"],
+        subjects=subjects,
+        select=select if select in PREDICTED else None,  # a column of the publisher's csv is not known
+        expression=certificate.get("expression", "drop"),
+        composite=certificate.get("composite") or "picture",
+        jobs=jobs,
+    )
+
+
+def _named(paths: Sequence[Path]) -> list[Source]:
+    """Return the photos under the names that a run gives them."""
+    return [Source(photo.name, photo.path) for photo in media.find(paths)]
+
+
+def _decoded(release: Release, name: str) -> Callable[[], NDArray[np.uint8]]:
+    return lambda: media.decode(release.files[name])

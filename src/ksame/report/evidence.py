@@ -1,0 +1,259 @@
+"""Which published face is whose: the release, the originals and the mapping brought together."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from ksame import media
+from ksame.attack.recognise import Recogniser
+from ksame.attack.see import Also, Seen, see
+from ksame.core import FloatArray, GuaranteeViolated, IntArray, UsageError
+from ksame.faces import subjects as people
+from ksame.gather import Source, Watch, sources_of
+from ksame.release import CERTIFICATE, Row, read_private, verify
+
+NO_MAPPING = (
+    "There is no mapping (give --private) and names were not kept: no attack can be scored, because nobody"
+    " can say which answer is right."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """What a release says of itself, and what of that verifies."""
+
+    folder: Path
+    certificate: Mapping[str, Any]  # empty: a folder that claims nothing
+    checks: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    broken: str = ""  # why it does not verify
+
+    @property
+    def bound(self) -> float | None:
+        """The chance that was promised; None where none was."""
+        bound = self.certificate.get("bound", 1.0)
+        return float(bound) if bound < 1 else None
+
+    @property
+    def portraits(self) -> bool:
+        """Whether the published pictures are faces alone."""
+        return self.certificate.get("publish") == "portrait"
+
+    @property
+    def files(self) -> list[str]:
+        """The published pictures that are there."""
+        if "files" in self.certificate:
+            return [name for name in self.certificate["files"] if (self.folder / name).is_file()]
+        return [str(photo.path.relative_to(self.folder).as_posix()) for photo in media.find([self.folder])]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Faces and what was published for them, row by row; without a mapping there are none.
+
+    Parameters
+    ----------
+    rows : tuple of Row
+        Who became what.
+    sources : mapping of str to Source
+        The original photo of each input.
+    notes : tuple of str
+        What could not be paired, in sentences.
+    missing : tuple of str
+        Inputs of the mapping that are not among the originals.
+    """
+
+    rows: tuple[Row, ...]
+    sources: Mapping[str, Source]
+    notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def subjects(self) -> list[str]:
+        """Who each row is."""
+        return [row.subject for row in self.rows]
+
+
+def claim_of(folder: str | Path, private: Path | None, *, k: int | None = None) -> Claim:
+    """Return what a folder claims; one without a certificate claims nothing, or 1/k on the user's word."""
+    out = Path(folder)
+    if not out.is_dir():
+        raise UsageError(f"{out} is not a folder: give a release, or a folder of de-identified photos.")
+    if not (out / CERTIFICATE).is_file():
+        said = {"k": k, "bound": 1 / k, "publish": "scene"} if k else {}
+        return Claim(out, said, unchecked=("there is no certificate: nothing vouches for these files",))
+    try:
+        result = verify(out, private=private)
+        return Claim(out, result.certificate, result.checks, result.unchecked)
+    except GuaranteeViolated as error:
+        return Claim(out, _as_far_as_readable(out / CERTIFICATE), broken=str(error))
+
+
+def _as_far_as_readable(path: Path) -> Mapping[str, Any]:
+    """Return a certificate that does not verify, for its figures, if it still has any."""
+    try:
+        certificate = json.loads(path.read_text(encoding="utf-8"))
+        sound = isinstance(certificate["files"], dict) and float(certificate["bound"]) > 0
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return dict(certificate) if sound else {}
+
+
+def pairs_of(
+    claim: Claim, originals: Sequence[Source], private: Path | None, *, subjects: str | None = None
+) -> Pairs:
+    """Bring files and originals together: by the mapping, or by names that were kept."""
+    if private is not None:
+        rows, _ = read_private(private)
+        there = set(claim.files)
+        rows = [row for row in rows if row.output in there]
+        if not rows:
+            raise UsageError(f"The mapping in {private} names no file of {claim.folder}: they do not match.")
+        return _with_originals(rows, originals)
+    names = [source.name for source in originals]
+    kept = {_stem(name): name for name in names}
+    same = {name: kept[_stem(name)] for name in claim.files if _stem(name) in kept}
+    if not same:
+        return Pairs((), {}, (NO_MAPPING,))
+    rule = claim.certificate.get("subjects")
+    told = subjects or (rule if rule in ("prefix", "folder") else "photo")
+    who = dict(zip(names, _named(names, told), strict=True))
+    hashes = claim.certificate.get("files", {})
+    group = {value: i for i, value in enumerate(sorted({hashes.get(name, name) for name in same}))}
+    rows = [Row(old, who[old], group[hashes.get(new, new)], new) for new, old in sorted(same.items())]
+    note = f"There is no mapping: faces were paired by file names, and people told by {told}."
+    paired = _with_originals(rows, originals)
+    return Pairs(paired.rows, paired.sources, (note, *paired.notes), paired.missing)
+
+
+def _with_originals(rows: Sequence[Row], originals: Sequence[Source]) -> Pairs:
+    """Keep the rows whose photo is among the originals, also if a folder was moved or renamed."""
+    exact = {source.name: source for source in originals}
+    base: dict[str, list[Source]] = {}
+    for source in originals:
+        base.setdefault(PurePosixPath(source.name).name, []).append(source)
+    found = {}
+    for name in dict.fromkeys(row.input for row in rows):
+        alike = base.get(PurePosixPath(name).name, [])
+        if name in exact or len(alike) == 1:
+            found[name] = exact.get(name) or alike[0]
+    missing = tuple(name for name in dict.fromkeys(row.input for row in rows) if name not in found)
+    if not found:
+        raise UsageError(
+            f"None of the {len(missing)} photos of the mapping is among the originals, the first is"
+            f" {missing[0]!r}: give the folder that the release was made from."
+        )
+    notes = (f"{len(missing)} photos of the mapping are not among the originals.",) if missing else ()
+    return Pairs(tuple(row for row in rows if row.input in found), found, notes, missing)
+
+
+def _stem(name: str) -> str:
+    """Return a file's place in its tree, without the folder of a release and without its type."""
+    path = PurePosixPath(name).with_suffix("")
+    return str(path.relative_to("images") if path.parts[0] == "images" and len(path.parts) > 1 else path)
+
+
+def _named(names: Sequence[str], how: str) -> list[str]:
+    """Return who is on each photo by a rule of its name; "photo": every photo shows another person."""
+    if how == "photo":
+        return list(names)
+    if how in ("prefix", "folder"):
+        return (people.by_prefix if how == "prefix" else people.by_folder)(names)
+    return people.from_csv(how, names)[0]
+
+
+def gallery_subjects(names: Sequence[str], pairs: Pairs, how: str) -> list[str]:
+    """Return who is on each photo of a gallery: known people by name or rule, and everyone else a stranger.
+
+    A rule's answer counts only if it names somebody of the release.
+    """
+    known = {row.input: row.subject for row in pairs.rows}
+    known |= {PurePosixPath(name).name: subject for name, subject in known.items()}
+    rule = _named(names, how) if how in ("prefix", "folder") or Path(how).is_file() else list(names)
+    there = set(pairs.subjects)
+    return [
+        subject if subject in there else known.get(PurePosixPath(name).name, f"stranger: {subject}")
+        for name, subject in zip(names, rule, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """Originals and published faces as recognisers see them, row by row."""
+
+    before: Seen
+    after: Seen
+    faceless: tuple[str, ...]  # published pictures without a usable face
+    unseen: tuple[str, ...]  # original photos without one
+
+
+def views_of(
+    claim: Claim,
+    pairs: Pairs,
+    recognisers: Sequence[Recogniser],
+    *,
+    also: Also | None = None,
+    jobs: int | None = None,
+    watch: Watch | None = None,
+) -> Views:
+    """Look at all originals and at all published pictures, once each."""
+    inputs = {name: i for i, name in enumerate(pairs.sources)}
+    old = see(list(pairs.sources.values()), recognisers, also=also, jobs=jobs, watch=watch,
+              stage="looking at the originals")  # fmt: skip
+    before = old.rows(_in_turn(old, [inputs[row.input] for row in pairs.rows]))
+    outputs = sorted({row.output for row in pairs.rows})
+    place = {name: i for i, name in enumerate(outputs)}
+    at = [place[row.output] for row in pairs.rows]
+    placed = {} if claim.portraits else _places(before, at)
+    new = see([Source(name, claim.folder / name) for name in outputs], recognisers, also=also, placed=placed,
+              jobs=jobs, watch=watch, stage="looking at the release")  # fmt: skip
+    after = new.rows(_matched(new, at, before.xyxy))
+    faceless = tuple(outputs[i] for i in new.failures)
+    return Views(before, after, faceless, tuple(list(inputs)[i] for i in old.failures))
+
+
+def _in_turn(seen: Seen, photos: Sequence[int]) -> IntArray:
+    """Return the face of each row: the first row of a photo is its largest face, the second the next."""
+    used: dict[int, int] = {}
+    rows = []
+    for photo in photos:
+        faces = np.flatnonzero(seen.photo == photo)
+        turn = used.get(photo, 0)
+        used[photo] = turn + 1
+        rows.append(int(faces[turn]) if turn < len(faces) else -1)
+    return np.array(rows, np.intp)
+
+
+def _places(before: Seen, at: Sequence[int]) -> dict[int, FloatArray]:
+    """Return where the faces of each published picture must be: where they were in the original."""
+    there = [photo if found >= 0 else -1 for photo, found in zip(at, before.photo.tolist(), strict=True)]
+    column = np.array(there)
+    return {int(i): before.points[column == i] for i in np.unique(column[column >= 0])}
+
+
+def _matched(seen: Seen, at: Sequence[int], boxes: FloatArray) -> IntArray:
+    """Return the published face of each row: the only or largest one, or the one where the old one was."""
+    rows, several = [], Counter(at)
+    for photo, box in zip(at, boxes, strict=True):
+        faces = np.flatnonzero(seen.photo == photo)
+        if several[photo] == 1 or not len(faces):
+            rows.append(int(faces[0]) if len(faces) else -1)
+            continue
+        centre = (seen.xyxy[faces, :2] + seen.xyxy[faces, 2:]) / 2
+        off = np.linalg.norm(centre - (box[:2] + box[2:]) / 2, axis=1)
+        nearest = int(np.nanargmin(off)) if np.isfinite(off).any() else -1
+        near = nearest >= 0 and off[nearest] < (box[2] - box[0]) / 2
+        rows.append(int(faces[nearest]) if near else -1)
+    return np.array(rows, np.intp)
+
+
+def originals_of(folder: str | Path | Sequence[str | Path]) -> list[Source]:
+    """Return the original photos."""
+    return sources_of([Path(p) for p in ([folder] if isinstance(folder, str | Path) else folder)])
