@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,21 @@ PREDICTED = ("gender", "age", "expression")
 LOOKS = ("gender", "age", "emotion")  # the weights by which they are
 
 
-def chosen(faces: FaceSet, select: str, jobs: int | None = None) -> NDArray[Any]:
+class Looks(NamedTuple):
+    """What n faces are taken for: gender and age band are the same for a person, expression is a photo's."""
+
+    gender: NDArray[np.str_]
+    age: NDArray[np.str_]
+    expression: NDArray[np.str_]
+
+
+def looks(faces: FaceSet, jobs: int | None = None) -> Looks:
+    """Look at every face; whoever makes several releases does it once."""
+    male, years, expression = _seen(faces, jobs)
+    return Looks(*_of_each_person(faces, male, years), expression)
+
+
+def chosen(faces: FaceSet, select: str, jobs: int | None = None, seen: Looks | None = None) -> NDArray[Any]:
     """Return the label (n,) to keep apart: a column of the csv, or one that can be predicted.
 
     A person's photos may be read differently: what most of them say counts. Expression is each photo's
@@ -33,24 +47,21 @@ def chosen(faces: FaceSet, select: str, jobs: int | None = None) -> NDArray[Any]
             f"{unknown.sum()} further faces in photos have no value in the column {select!r}: crop them away,"
             f" or select by one of {', '.join(PREDICTED)}, which can be predicted."
         )
-    male, years, expression = _seen(faces, jobs)
-    gender, age = _of_each_person(faces, male, years)
-    seen = {"gender": gender, "age": age, "expression": expression}[select]
-    return np.where(unknown, seen, label)
+    predicted: NDArray[np.str_] = getattr(seen or looks(faces, jobs), select)
+    return np.where(unknown, predicted, label)
 
 
 def likely(
-    faces: FaceSet, codes: FloatArray, least: int, jobs: int | None = None
+    faces: FaceSet, codes: FloatArray, least: int, jobs: int | None = None, seen: Looks | None = None
 ) -> tuple[IntArray, tuple[str, ...]]:
     """Return parts (n,) of like apparent gender and age, and what is to be said of them.
 
     A part with fewer than ``least`` people is merged with the nearest, and that is said.
     """
     try:
-        male, years, _ = _seen(faces, jobs)
+        gender, age, _ = seen or looks(faces, jobs)
     except WeightsError as error:
         return np.zeros(len(faces), np.intp), (f"Gender and age were not kept apart: {error}",)
-    gender, age = _of_each_person(faces, male, years)
     notes: list[str] = []
     label = gender.astype(object)
     for value in np.unique(gender):  # people of one gender are merged before two genders are

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame import media, render, weights
-from ksame.apart import LOOKS, PREDICTED, chosen, likely
+from ksame.apart import LOOKS, PREDICTED, Looks, chosen, likely
 from ksame.core import (
     FaceSet,
     FloatArray,
@@ -158,6 +158,7 @@ class People(NamedTuple):
     found: Gathered
     faces: FaceSet
     told: Told
+    looks: Looks | None = None  # what they are taken for, if that is known before the first release
 
 
 def people_of(found: Gathered, given: Given, k: int) -> People:
@@ -191,16 +192,16 @@ def release_of(
     drawn = how.space is AppearanceSpace
     names = names or ("keep" if publish == "scene" else "random")
     seed = seed_of(seed, None)
-    found, faces, told = people
+    found, faces, told, seen = people
     space = _appearance(model, faces) if drawn else how.space.fit(faces)
     codes = space.encode(faces)
     label: NDArray[Any] = np.zeros(len(faces), int)
     notes: tuple[str, ...] = ()
     looked = False
     if select is not None:
-        label, looked = chosen(faces, select, jobs), select not in faces.labels
+        label, looked = chosen(faces, select, jobs, seen), select not in faces.labels
     elif drawn:
-        label, notes = likely(faces, codes, k if how.replace == "centroid" else 2 * k, jobs)
+        label, notes = likely(faces, codes, k if how.replace == "centroid" else 2 * k, jobs, seen)
         looked = all(map(weights.cached, LOOKS))  # without them nobody was kept apart, and a note says so
     plan = _plan(codes, k, how.replace, partition, faces.subject, label, seed)
     if plan.guarantee.k_anonymous:
