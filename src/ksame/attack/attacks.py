@@ -230,7 +230,7 @@ def _releases(
     sides = []
     for release, who in ((groups, subjects), (other_groups, other_subjects)):
         if isinstance(release, Partition):
-            labels, default = release.labels, given.subjects
+            labels, default = release.labels, release.subjects
         else:
             labels = np.asarray(release).ravel()
             default = np.arange(len(labels)) if subjects is None else np.asarray(subjects)

@@ -8,6 +8,8 @@ not two independent trials.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -137,19 +139,20 @@ def score(
     if not len(rows):
         raise UsageError("No probe shows a person of the gallery: nothing can be recognised, or measured.")
     tally = _Tally(len(everyone), len(rows))
-    for block, far in _distances(train, gallery, np.asarray(gallery_subjects), probes, rows):
-        for row, distance in zip(block, far, strict=True):
-            if other:
-                distance = np.where(taken_from[0] == taken_from[1][row], np.inf, distance)
-            nearest = np.full(len(everyone), np.inf)
-            np.minimum.at(nearest, column, distance)
-            tally.add(nearest, int(subject[row]))
+    for row, distance in _distances(train, gallery, np.asarray(gallery_subjects), probes, rows):
+        if other:
+            distance = np.where(taken_from[0] == taken_from[1][row], np.inf, distance)
+        nearest = np.full(len(everyone), np.inf)
+        np.minimum.at(nearest, column, distance)
+        tally.add(nearest, int(subject[row]))
     people = len(set(subject[rows].tolist()))
-    low, high = interval(tally.rank1 * people, people)
+    cmc = tally.cmc
+    rank1 = float(cmc[0])
+    low, high = interval(rank1 * people, people)
     return Result(
         attack=attack,
         recogniser=recogniser,
-        rank1=tally.rank1,
+        rank1=rank1,
         low=low,
         high=high,
         chance=1 / len(everyone),
@@ -160,29 +163,32 @@ def score(
         people=people,
         tpr=tally.tpr,
         faceless=int((~_found(probes[rows])).sum()),
-        cmc=tally.cmc,
+        cmc=cmc,
     )
 
 
 def _distances(
     train: Train, gallery: NDArray[Any], subjects: NDArray[Any], probes: NDArray[Any], rows: IntArray
-) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Yield some rows of the probes and their distances from the whole gallery, infinite without a face."""
+) -> Iterator[tuple[int, FloatArray]]:
+    """Yield rows of the probes and their distances from the whole gallery, infinite without a face.
+
+    Equal pictures are equally far to the last bit, which BLAS alone does not promise: of equal rows of
+    the gallery, and of the probes, one is compared.
+    """
     there = np.flatnonzero(_found(gallery))
     match = train(gallery[there], subjects[there]) if len(there) else None
     _, first, copies = np.unique(_rows(gallery[there]), return_index=True, return_inverse=True)
-    _, alike, which = np.unique(_rows(probes[rows]), return_index=True, return_inverse=True)
-    order = np.argsort(which, kind="stable")
-    for start in range(0, len(order), _BLOCK):
-        block = order[start : start + _BLOCK]
-        unlike, back = np.unique(which[block], return_inverse=True)
-        codes = probes[rows[alike[unlike]]]
+    _, unlike, which = np.unique(_rows(probes[rows]), return_index=True, return_inverse=True)
+    alike = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+    for start in range(0, len(unlike), _BLOCK):
+        codes = probes[rows[unlike[start : start + _BLOCK]]]
         far = np.full((len(codes), len(gallery)), np.inf)
         good = _found(codes)
         if match is not None and good.any():
-            # equal pictures are equally far to the last bit, which BLAS alone does not promise
             far[np.ix_(good, there)] = match(codes[good])[:, first[copies]]
-        yield rows[block], far[back]
+        for distance, same in zip(far, alike[start : start + _BLOCK], strict=True):
+            for row in rows[same].tolist():
+                yield row, distance
 
 
 def _has_mate(
@@ -202,19 +208,15 @@ class _Tally:
     """Counts over probes that come one by one, so that no table of all pairs is held."""
 
     def __init__(self, people: int, probes: int) -> None:
-        self.ranks = np.arange(1, min(people, RANKS) + 1)
-        self.hits = np.zeros(len(self.ranks))
-        self.count = 0
+        self.people = people
+        self.places: Counter[tuple[int, int]] = Counter()  # people nearer than the right one, and as near
         self.accepted = int(FPR * probes * (people - 1))  # wrong pairs that may be accepted
         self.wrong = np.zeros(0)  # the nearest of the wrong pairs, one more than may be accepted
         self.right: list[float] = []
 
     def add(self, nearest: FloatArray, own: int) -> None:
         """Count one probe, given its distance from each person."""
-        closer = int((nearest < nearest[own]).sum())
-        ties = int((nearest == nearest[own]).sum())
-        self.hits += np.clip((self.ranks - closer) / ties, 0, 1)  # ties are chance
-        self.count += 1
+        self.places[int((nearest < nearest[own]).sum()), int((nearest == nearest[own]).sum())] += 1
         self.right.append(float(nearest[own]))
         pool = np.concatenate([self.wrong, np.delete(nearest, own)])
         keep = self.accepted + 1
@@ -222,14 +224,15 @@ class _Tally:
 
     @property
     def cmc(self) -> FloatArray:
-        """The cumulative match characteristic."""
-        curve: FloatArray = self.hits / self.count
+        """The cumulative match characteristic; ties are chance."""
+        closer, ties = np.array(list(self.places)).T
+        probes = np.array(list(self.places.values()))
+        ranks = np.arange(1, min(self.people, RANKS) + 1)
+        hits = probes * np.clip((ranks[:, None] - closer) / ties, 0, 1)  # (ranks, places)
+        # exact sums, or five times a fifth would be more than one, and a bound that holds be passed
+        sums = np.array([math.fsum(row) for row in hits])
+        curve: FloatArray = sums / probes.sum()
         return curve
-
-    @property
-    def rank1(self) -> float:
-        """The share of right first guesses."""
-        return float(self.cmc[0])
 
     @property
     def tpr(self) -> float:

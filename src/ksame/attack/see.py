@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from ksame.attack.background import Beyond
 from ksame.attack.recognise import Recogniser
 from ksame.core import FloatArray, InputError, IntArray
 from ksame.faces.detect import detect
@@ -85,7 +86,7 @@ def see(
     watch: Watch | None = None,
     stage: str = "looking at faces",
 ) -> Seen:
-    """Look at every picture once, with all recognisers; equal files are looked at once.
+    """Look at every picture once, with all recognisers; equal ones are looked at once.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ def see(
         What the watch is told.
     """
     placed = placed or {}
-    unlike, which = _unlike(sources)
+    unlike, which = _unlike(sources, placed)
     batches = [unlike[start : start + _BATCH] for start in range(0, len(unlike), _BATCH)]
     tasks = (([(sources[i], placed.get(i)) for i in batch], recognisers, also) for batch in batches)
     views: list[_View] = []
@@ -149,6 +150,7 @@ def _find(
     """Return one picture's boxes, meshes, chips for each recogniser, further columns, and what was wrong."""
     reason = ""
     rgb = np.zeros((1, 1, 3), np.uint8)
+    inner = None
     xyxy: FloatArray = np.zeros((0, 4))
     points: FloatArray = np.zeros((0, MESH, 2))
     try:
@@ -162,10 +164,11 @@ def _find(
         if not len(good):
             reason = "no face was found"
             if place is not None:
-                rgb, points = _inner(rgb, place), place
+                points, inner = place, _inner(rgb, place)
                 xyxy = np.hstack([place.min(axis=1), place.max(axis=1)])
-    chips = [who.chips(rgb, points) for who in recognisers]
-    return xyxy, points, chips, also(rgb, points) if also else {}, reason
+    inner = rgb if inner is None else inner
+    chips = [who.chips(rgb if isinstance(who, Beyond) else inner, points) for who in recognisers]
+    return xyxy, points, chips, also(inner, points) if also else {}, reason
 
 
 def _inner(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.uint8]:
@@ -183,15 +186,18 @@ def _inner(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.uint8]:
     return np.where(inside[..., None], rgb, np.uint8(128))
 
 
-def _unlike(sources: Sequence[Source]) -> tuple[list[int], list[int]]:
-    """Return the first of each kind of equal files, and for every source which of those it equals."""
+def _unlike(sources: Sequence[Source], placed: Mapping[int, FloatArray]) -> tuple[list[int], list[int]]:
+    """Return the first of each kind of equal pictures, and for every source which of those it equals."""
     kinds: dict[object, int] = {}
     firsts: list[int] = []
     which = []
-    for i, source in enumerate(sources):
+    for i, (_, picture) in enumerate(sources):
         key: object = i
-        if isinstance(source.pixels, Path) and source.pixels.is_file():
-            key = hashlib.sha256(source.pixels.read_bytes()).digest()
+        place = placed[i].tobytes() if i in placed else b""
+        if isinstance(picture, np.ndarray):
+            key = (hashlib.sha256(picture.tobytes()).digest(), picture.shape, picture.dtype.str, place)
+        elif isinstance(picture, Path) and picture.is_file():
+            key = (hashlib.sha256(picture.read_bytes()).digest(), place)
         if key not in kinds:
             kinds[key] = len(firsts)
             firsts.append(i)
