@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from ksame.utility.features import features, notes
+from ksame.utility.fairness import worse
+from ksame.utility.look import features, notes
+from ksame.utility.measures import measures
 
-__all__ = ["features", "notes"]
+__all__ = ["features", "measures", "notes", "worse"]

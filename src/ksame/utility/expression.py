@@ -76,7 +76,7 @@ def _upright(mesh: FloatArray) -> FloatArray:
     flat = transform(matrix, mesh)
     low, high = flat.min(axis=0), flat.max(axis=0)
     scale = _SIZE / (_MARGIN * (high - low).max())
-    matrix = scale * matrix
+    matrix = np.asarray(scale * matrix)
     matrix[:, 2] += _SIZE / 2 - scale * (low + high) / 2
     return matrix
 

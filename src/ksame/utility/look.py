@@ -87,7 +87,7 @@ def _missing(names: tuple[str, ...]) -> str:
 
 @cache
 def _model() -> tuple[AppearanceSpace, float]:
-    """Return the shipped model, and the standard deviation of the part of its codes that tells people apart."""
+    """Return the shipped model, and the standard deviation of its codes without light and pose."""
     model = AppearanceSpace.shipped()
     return model, float(np.linalg.norm(model.deviation[~model.nuisance]))
 
