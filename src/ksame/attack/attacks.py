@@ -322,10 +322,8 @@ def _seen(
     if not len(seen):
         # chance would look like protection: an attacker without a detector compares what he has
         return [*np.split(_flat(sources), ends)], euclidean, "pixels"
-    first = np.searchsorted(seen.photo, np.arange(len(sources)))
-    first[first == len(seen)] = 0
-    rows = np.where(seen.photo[first] == np.arange(len(sources)), first, -1)
-    return [*np.split(seen.rows(rows).codes[who.name], ends)], who.train, who.name
+    rows = seen.rows(seen.largest(len(sources)))
+    return [*np.split(rows.codes[who.name], ends)], who.train, who.name
 
 
 def _flat(sources: Sequence[Source]) -> FloatArray:

@@ -55,6 +55,12 @@ class Seen:
         """Return the number of faces."""
         return len(self.photo)
 
+    def largest(self, pictures: int) -> IntArray:
+        """Return the row of the largest face in each of so many pictures; -1 where there is none."""
+        first = np.full(pictures, -1, np.intp)
+        first[self.photo[::-1]] = np.arange(len(self))[::-1]  # the last written is the first of its picture
+        return first
+
     def rows(self, index: IntArray) -> Seen:
         """Return some faces; -1 is a face that was not found: its numbers are NaN."""
         at = np.asarray(index, np.intp)

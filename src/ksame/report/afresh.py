@@ -20,12 +20,10 @@ from ksame.release import Release
 
 
 class Made(NamedTuple):
-    """Pictures that the method made, and for each face the picture, the photo it is of, and who it shows."""
+    """Pictures that the method made, and for each photo that of its largest face; -1: there is none."""
 
     pictures: tuple[Source, ...]
     picture: tuple[int, ...]
-    photo: tuple[int, ...]
-    subject: tuple[str, ...]
 
 
 def known(certificate: Mapping[str, Any]) -> bool:
@@ -54,21 +52,20 @@ def afresh(
         raise UsageError("A method is run afresh on photos that are files.")
     release = _release(certificate, paths, list(subjects), jobs)
     index = {str(path): i for i, path in enumerate(paths)}
-    by_name = {photo.name: index[str(photo.pixels)] for photo in _named(paths)}
-    # a face's picture is decoded when somebody looks at it; equal ones are one
+    by_name = {photo.name: index[str(photo.path)] for photo in media.find(paths)}
     unlike: dict[object, int] = {}
     pictures: list[Source] = []
-    picture, photo_of, who = [], [], []
+    picture = [-1] * len(paths)
     for row in release.private.mapping:
         photo = by_name[row.input]
+        if picture[photo] >= 0:  # a further face of this photo: nobody said whose it is
+            continue
         key: object = row.group if release.publish == "portrait" else row.output
         if key not in unlike:
             unlike[key] = len(pictures)
-            pictures.append(Source(row.output, _decoded(release, row.output)))
-        picture.append(unlike[key])
-        photo_of.append(photo)
-        who.append(row.subject if release.method in METHODS else subjects[photo])
-    return Made(tuple(pictures), tuple(picture), tuple(photo_of), tuple(who))
+            pictures.append(Source(row.output, _decoded(release, row.output)))  # when somebody looks at it
+        picture[photo] = unlike[key]
+    return Made(tuple(pictures), tuple(picture))
 
 
 def _release(
@@ -91,11 +88,6 @@ def _release(
         composite=certificate.get("composite") or "picture",
         jobs=jobs,
     )
-
-
-def _named(paths: Sequence[Path]) -> list[Source]:
-    """Return the photos under the names that a run gives them."""
-    return [Source(photo.name, photo.path) for photo in media.find(paths)]
 
 
 def _decoded(release: Release, name: str) -> Callable[[], NDArray[np.uint8]]:

@@ -16,7 +16,7 @@ from ksame.attack.recognise import Recogniser
 from ksame.attack.see import Also, Seen, see
 from ksame.core import FloatArray, GuaranteeViolated, IntArray, UsageError
 from ksame.faces import subjects as people
-from ksame.gather import Source, Watch, sources_of
+from ksame.gather import Source, Watch
 from ksame.release import CERTIFICATE, Row, read_private, verify
 
 NO_MAPPING = (
@@ -79,6 +79,15 @@ class Pairs:
     def subjects(self) -> list[str]:
         """Who each row is."""
         return [row.subject for row in self.rows]
+
+
+def private_of(release: str | Path, private: str | Path | None) -> Path | None:
+    """Return the private folder: the one given, or the one beside the release if it is there."""
+    if private is not None:
+        return Path(private)
+    out = Path(release).resolve()
+    beside = out.with_name(out.name + ".private")
+    return beside if (beside / "mapping.csv").is_file() else None
 
 
 def claim_of(folder: str | Path, private: Path | None, *, k: int | None = None) -> Claim:
@@ -252,8 +261,3 @@ def _matched(seen: Seen, at: Sequence[int], boxes: FloatArray) -> IntArray:
         near = nearest >= 0 and off[nearest] < (box[2] - box[0]) / 2
         rows.append(int(faces[nearest]) if near else -1)
     return np.array(rows, np.intp)
-
-
-def originals_of(folder: str | Path | Sequence[str | Path]) -> list[Source]:
-    """Return the original photos."""
-    return sources_of([Path(p) for p in ([folder] if isinstance(folder, str | Path) else folder)])

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from ksame import weights
+from ksame.attack.recognise import Recogniser
 from ksame.attack.score import Result
 from ksame.core import FloatArray
+from ksame.release import SOFTWARE
 
 STABLE = ("attack", "recogniser", "rank1", "low", "high", "chance", "bound", "verdict", "probes", "gallery")
 MORE = ("people", "tpr", "faceless")
@@ -47,6 +53,8 @@ class Report:
         Published faces that a second detector still sees untouched.
     pairs : tuple of Pair
         Pictures for the page.
+    missing : tuple of str
+        Photos of the mapping that are not among the originals.
     notes : tuple of str
         What could not be done and why, in sentences: recognisers that are missing, faceless pictures.
     record : mapping
@@ -62,6 +70,7 @@ class Report:
     detected: Mapping[str, float]
     residual_faces: int
     pairs: Sequence[Pair] = field(repr=False, default=())
+    missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     record: Mapping[str, Any] = field(repr=False, default_factory=dict)
 
@@ -82,6 +91,16 @@ class Report:
         """The attack that surely names most people."""
         return max(self.results, key=lambda result: (result.low, result.rank1), default=None)
 
+    def to_html(self) -> str:
+        """Return the page: one file that needs nothing else."""
+        from ksame.report.page import page  # late: it reads reports, and brings the charts
+
+        return page(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page."""
+        Path(path).write_text(self.to_html(), encoding="utf-8")
+
     def to_json(self) -> str:
         """Return the stable keys of the contract, and some more; what is not a number is null."""
         whole = {
@@ -95,6 +114,7 @@ class Report:
             "utility": self.utility.to_dict("records"),
             "detected": dict(self.detected),
             "residual_faces": self.residual_faces,
+            "missing": len(self.missing),
             "notes": list(self.notes),
             "record": dict(self.record),
         }
@@ -109,3 +129,14 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def record_of(recognisers: Sequence[Recogniser]) -> dict[str, Any]:
+    """Return what somebody needs to do the audit again: versions, and the weights of who attacked."""
+    names = [one.name for one in recognisers]
+    used = [name for name in (*names, "yunet", "mesh", "blazeface") if name in weights.CATALOGUE]
+    return {
+        "recognisers": names,
+        "software": {"python": platform.python_version()} | {name: version(name) for name in SOFTWARE},
+        "weights": {name: weights.CATALOGUE[name].sha256 for name in used},
+    }
