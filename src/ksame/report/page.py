@@ -1,0 +1,245 @@
+"""The page: what an audit found, for those who file it, those who use the data, and those who doubt it.
+
+One HTML file that holds everything it shows. It needs no network and no script.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import resources
+from typing import Any, NamedTuple
+
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from ksame.attack.score import Result
+from ksame.report import charts
+from ksame.report.charts import Bar
+from ksame.report.record import Pair, Report
+from ksame.report.words import (
+    LABELS,
+    attack_says,
+    headline,
+    iso20889,
+    percent,
+    recogniser_name,
+    strongest,
+    wp216,
+)
+from ksame.utility import worse
+
+PICTURES = 12  # on the page at most: it is for filing, not for browsing
+SYMBOLS = {"holds": "✓", "undecided": "?", "broken": "✗"}
+CHARTS = 3  # of who is treated worse
+_SHARES = ("accuracy", "share")  # units of measures that are drawn in per cent
+
+
+class Cell(NamedTuple):
+    """One recogniser with one attack, in the table of all."""
+
+    rate: str
+    interval: str
+    verdict: str
+    symbol: str
+    tint: int
+
+
+def page(report: Report) -> str:
+    """Return an audit as one self-contained HTML file.
+
+    Parameters
+    ----------
+    report : Report
+        What was found.
+
+    Examples
+    --------
+    >>> nothing = Report({}, (), (), "", (), pd.DataFrame(columns=["measure", "original", "deidentified",
+    ...     "slice"]), {}, 0)
+    >>> "no certificate" in page(nothing)
+    True
+    """
+    head = headline(report)
+    if report.broken:  # whatever that certificate says is not repeated
+        report = replace(report, certificate={})
+    # autoescape: notes may quote file names
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    source = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    return environment.from_string(source).render(
+        report=report,
+        head=head,
+        label=LABELS[head.status],
+        facts=_facts(report),
+        # the assumptions are listed one by one below it
+        claim=str(report.certificate.get("claim", "")).partition(" Assumed: ")[0],
+        strongest=strongest(report),
+        pictures=[_picture(pair) for pair in report.pairs[:PICTURES]],
+        originals=any(pair.before for pair in report.pairs[:PICTURES]),
+        left_out=max(0, len(report.pairs) - PICTURES),
+        attacks=_attacks(report.results),
+        utility=_utility(report),
+        worse=_worse(report.utility),
+        wp216=wp216(report),
+        iso=iso20889(report),
+        record=_record(report),
+    )
+
+
+def _facts(report: Report) -> list[tuple[str, str]]:
+    """Return what was released, in a few words each."""
+    certificate = report.certificate
+    facts = {
+        "Method": certificate.get("method"),
+        "Published as": certificate.get("publish"),
+        "k": certificate.get("k"),
+        "Files": len(certificate["files"]) if "files" in certificate else None,
+        "People": sum(certificate["people_per_group"]) if "people_per_group" in certificate else None,
+    }
+    return [(name, str(value)) for name, value in facts.items() if value is not None]
+
+
+def _picture(pair: Pair) -> dict[str, Any]:
+    return {
+        "after": _data(pair.after),
+        "before": [_data(png) for png in pair.before],
+        "people": "1 person" if pair.people == 1 else f"{pair.people} people",
+    }
+
+
+def _data(png: bytes) -> Markup:
+    return Markup("data:image/png;base64," + base64.b64encode(png).decode("ascii"))
+
+
+def _attacks(results: Sequence[Result]) -> dict[str, Any]:
+    """Return the charts of the attacks and the table of all of them; nothing if none was scored."""
+    if not results:
+        return {}
+    attacks = charts.by_attack(results)
+    cells = {(r.recogniser, r.attack): _cell(r) for r in results}
+    most: dict[str, float] = {}
+    for r in results:
+        most[r.recogniser] = max(r.rank1, most.get(r.recogniser, 0.0))
+    highlight = charts.outstanding(results)
+    return {
+        "overview": charts.overview(results, name="overview"),
+        "curves": [
+            charts.cmc(attack, found, highlight=highlight, name=f"cmc{i}")
+            for i, (attack, found) in enumerate(attacks.items())
+            if any(len(r.cmc) > 1 for r in found)
+        ],
+        "names": [(attack, attack_says(attack)) for attack in attacks],
+        "rows": [
+            (recogniser_name(who), [cells.get((who, attack)) for attack in attacks])
+            for who in sorted(most, key=lambda who: (-most[who], who))
+        ],
+        "people": max(r.people for r in results),
+        "gallery": max(r.gallery for r in results),
+        "faceless": max(r.faceless for r in results),
+        "promised": any(r.bound < 1 for r in results),
+    }
+
+
+def _cell(result: Result) -> Cell:
+    return Cell(
+        rate=percent(result.rank1),
+        interval=f"{100 * result.low:.0f}\u2013{100 * result.high:.0f}",
+        verdict=result.verdict if result.bound < 1 else "nothing promised",
+        symbol=SYMBOLS[result.verdict] if result.bound < 1 else "",
+        tint=min(4, int(5 * result.rank1)),
+    )
+
+
+def _utility(report: Report) -> dict[str, Any]:
+    """Return what is left of the data for everybody: a chart of shares, a table of the rest, detection."""
+    rows = _bars(report.utility[report.utility["slice"] == "all"])
+    found = [Bar(f"face found by {name}", math.nan, rate) for name, rate in report.detected.items()]
+    shares = [bar for bar in rows if _is_share(bar.label)] + found
+    return {
+        "chart": charts.bars(shares, name="utility", title="What is left, in per cent") if shares else "",
+        "rest": [
+            (*_unit(bar.label), _number(bar.original), _number(bar.deidentified))
+            for bar in rows
+            if not _is_share(bar.label)
+        ],
+    }
+
+
+def _worse(table: pd.DataFrame) -> dict[str, Any]:
+    """Return who comes off worse, in sentences and charts; without any, the shares that differ most."""
+    # the test of what is more than noise travels with the table; a table made by hand has none
+    found = worse(table) if "chance" in table.attrs else pd.DataFrame(columns=["measure", "says"])
+    sliced = {
+        str(measure): [bar for bar in _bars(rows, label="slice") if math.isfinite(bar.deidentified)]
+        for measure, rows in table[table["slice"] != "all"].groupby("measure", sort=False)
+    }
+    whole = {bar.label: bar.deidentified for bar in _bars(table[table["slice"] == "all"])}
+    differing = sorted((m for m in sliced if _is_share(m)), key=lambda m: -_spread(sliced[m]))
+    chosen = [*dict.fromkeys(found["measure"])] or differing
+    drawn = [m for m in chosen if len(sliced.get(m, ())) > 1 and m in whole][:CHARTS]
+    return {
+        "charts": [
+            charts.dots(sliced[m], whole=whole[m], share=_is_share(m), name=f"slices{i}", title=m)
+            for i, m in enumerate(drawn)
+        ],
+        "sentences": found["says"].tolist(),
+        "measured": bool(sliced),
+    }
+
+
+def _spread(bars: Sequence[Bar]) -> float:
+    values = [bar.deidentified for bar in bars]
+    return max(values, default=0.0) - min(values, default=0.0)
+
+
+def _bars(table: pd.DataFrame, *, label: str = "measure") -> list[Bar]:
+    columns = table[label], table["original"], table["deidentified"]
+    return [Bar(str(m), _float(o), _float(d)) for m, o, d in zip(*columns, strict=True)]
+
+
+def _float(value: Any) -> float:
+    """Return a number; what was not measured is NaN."""
+    return math.nan if value is None or pd.isna(value) else float(value)
+
+
+def _is_share(measure: str) -> bool:
+    """Whether a measure is a share of something."""
+    return _unit(measure)[1] in _SHARES
+
+
+def _unit(measure: str) -> tuple[str, str]:
+    """Split a measure's name from its unit.
+
+    >>> _unit("age difference (years)"), _unit("SSIM")
+    (('age difference', 'years'), ('SSIM', ''))
+    """
+    name, bracket, unit = measure.rpartition(" (")
+    return (name, unit.removesuffix(")")) if bracket and unit.endswith(")") else (measure, "")
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if math.isfinite(value) else "\u2013"
+
+
+def _record(report: Report) -> list[tuple[str, str]]:
+    """Return names and values for the file: the certificate's own first, then the audit's."""
+    certificate = report.certificate
+    own = {"certificate digest (sha256)": certificate["digest"]} if "digest" in certificate else {}
+    own |= {
+        f"release: {name}": certificate[name]
+        for name in ("software", "weights", "model")
+        if certificate.get(name)
+    }
+    return [(str(name), _flat(value)) for name, value in {**own, **report.record}.items()]
+
+
+def _flat(value: Any) -> str:
+    """Return a value on one line, however it is nested."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key} {_flat(item)}" for key, item in value.items())
+    return ", ".join(map(_flat, value)) if isinstance(value, list | tuple) else str(value)

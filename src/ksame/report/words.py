@@ -1,0 +1,381 @@
+"""What an audit's figures mean, in plain sentences that are true in every state a release can be in."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from ksame.attack.score import Result
+from ksame.report.record import Report
+
+Status = Literal["held", "care", "broken", "none"]
+LABELS: dict[Status, str] = {
+    "held": "✓ The promise held",
+    "care": "! Read with care",
+    "broken": "✗ Do not rely on it",
+    "none": "○ No bound was promised",
+}
+
+_RECOGNISERS = {
+    "dlib": "dlib",
+    "facenet": "FaceNet",
+    "hog": "HOG",
+    "lbp": "LBP",
+    "lpq": "LPQ",
+    "mobilefacenet": "MobileFaceNet",
+    "sface": "SFace",
+}
+_ATTACKS = {
+    "naive": "comparing released faces with known photos",
+    "reverse": "looking for known photos among the released faces",
+    "parrot": "comparing released faces with known photos treated in the same way",
+    "automatic parrot": "guessing the blur or the blocks and treating known photos alike",
+    "enhancement": "sharpening released faces before comparing them",
+    "background": "looking at everything but the face",
+    "crop200": "looking at a crop with some of the surroundings",
+    "crop300": "looking at a crop with much of the surroundings",
+    "reconstruction": "guessing the swap of faces and undoing it",
+    "intersection": "comparing two releases of the same people",
+    "group": "naming as many people as share a face",
+}
+
+
+class Headline(NamedTuple):
+    """Whether the promise held: one sentence that is true as it stands, and the reason."""
+
+    status: Status
+    sentence: str
+    why: str
+
+
+class Finding(NamedTuple):
+    """A term of a standard, what it asks, and what the evidence says for this release."""
+
+    term: str
+    asks: str
+    says: str
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, with no more figures than a reader needs; few is not none.
+
+    >>> percent(0.2), percent(0.1667), percent(0.0098), percent(0.0001), percent(0)
+    ('20 %', '16.7 %', '1 %', 'under 0.1 %', '0 %')
+    """
+    if 0 < share < 0.0005:
+        return "under 0.1 %"
+    return f"{100 * share:.1f}".removesuffix(".0") + " %"
+
+
+def of_100(share: float) -> str:
+    """Return how many of 100 people a share is; few is not none, and nearly all is not all.
+
+    >>> of_100(0.163), of_100(0.002), of_100(0), of_100(0.998)
+    ('16', 'fewer than 1', '0', 'more than 99')
+    """
+    number = round(100 * share)
+    if number == 0 and share > 0:
+        return "fewer than 1"
+    return "more than 99" if number == 100 and share < 1 else str(number)
+
+
+def recogniser_name(name: str) -> str:
+    """Return a recogniser's name as its makers write it."""
+    return _RECOGNISERS.get(name, name)
+
+
+def attack_says(name: str) -> str:
+    """Return what an attack does, in words.
+
+    >>> attack_says("naive, other photo")
+    'comparing released faces with known photos (other photo)'
+    >>> attack_says("brute force")
+    'with the attack "brute force"'
+    """
+    head, _, rest = name.replace("_", " ").replace("-", " ").partition(",")
+    if head not in _ATTACKS:
+        return f'with the attack "{name}"'
+    return _ATTACKS[head] + (f" ({rest.strip()})" if rest else "")
+
+
+def attacker(result: Result) -> str:
+    """Return who attacked and how, as the subject of a sentence."""
+    if result.attack == "intersection":  # no recogniser is needed
+        return "whoever compares two releases of the same people"
+    return f"{recogniser_name(result.recogniser)}, {attack_says(result.attack)},"
+
+
+def is_group(result: Result) -> bool:
+    """Whether an attack names several people at once: its rate is not that of naming a person."""
+    return result.attack.startswith("group")
+
+
+def best(results: tuple[Result, ...]) -> Result | None:
+    """Return the attack that surely names most people; naming a whole group comes after naming a person."""
+    return max(results, key=lambda r: (not is_group(r), r.low, r.rank1), default=None)
+
+
+def named(result: Result) -> str:
+    """Return how many people an attack named, with the interval."""
+    rates = f"{of_100(result.rank1)} of 100 people ({of_100(result.low)} to {of_100(result.high)})"
+    return f"had the right person among several names for {rates}" if is_group(result) else f"named {rates}"
+
+
+def strongest(report: Report) -> str:
+    """Return the strongest attack in one sentence: its rate, what guessing gives, what is allowed."""
+    result = best(report.results)
+    if result is None:
+        return "No attack was scored."
+    allowed = f"the promise allows {of_100(result.bound)}" if result.bound < 1 else "nothing was promised"
+    return (
+        f"The best attacker we tried, {attacker(result)} {named(result)};"
+        f" guessing would name {of_100(result.chance)}; {allowed}."
+    )
+
+
+def headline(report: Report) -> Headline:
+    """Return whether the promise held, in a sentence that is true whatever was found.
+
+    Parameters
+    ----------
+    report : Report
+        The audit.
+    """
+    found = _headline(report)
+    left = report.residual_faces
+    if not left:
+        return found
+    faces = "1 face" if left == 1 else f"{left} faces"
+    sentence = f"{found.sentence} But a second detector still sees {faces} untouched."
+    return Headline("care" if found.status == "held" else found.status, sentence, found.why)
+
+
+def _headline(report: Report) -> Headline:
+    if report.broken:
+        return Headline(
+            "broken",
+            f"The certificate does not verify: {report.broken}",
+            "Nothing it says may be relied on. Get the release again from where it was issued, and compare"
+            " the digest. What was measured here is true of the files as they are now.",
+        )
+    if not k_anonymous(report):
+        return _said(report) if report.certificate.get("bound", 1) < 1 else _unpromised(report)
+    return _proved(report) if report.certificate.get("scope") == "file" else _measured(report)
+
+
+def k_anonymous(report: Report) -> bool:
+    """Whether a certificate that verifies promises a bound."""
+    return not report.broken and str(report.certificate.get("kind", "none")).startswith("k-anonymity")
+
+
+def people_counted(report: Report) -> bool:
+    """Whether verify counted the people behind each face, which needs the private folder."""
+    return not any(what.startswith("how many people") for what in report.unchecked)
+
+
+def _over(report: Report) -> Result | None:
+    """Return the strongest attack surely above the bound; no promise speaks of a second release."""
+    return best(tuple(r for r in report.results if r.verdict == "broken" and r.attack != "intersection"))
+
+
+def _unpromised(report: Report) -> Headline:
+    """No certificate, no guarantee, or wrong-map alone: the rates are all there is."""
+    top = best(report.results)
+    lead = "Nothing is promised about recognition"
+    if not report.certificate:
+        lead = "This folder has no certificate, so nothing is promised"
+    elif report.certificate.get("kind") == "wrong-map":
+        lead = "The only promise is about the program's own codes (wrong-map); no other recogniser is bound"
+    if top is None:
+        why = "Treat the faces as recognisable until you know better."
+        return Headline("none", f"{lead}, and no attack was scored.", why)
+    return Headline(
+        "none",
+        f"{lead}: {attacker(top)} {named(top)}, where guessing would name {of_100(top.chance)}.",
+        "Read the rates as what is possible at least. An attack that fails says nothing about the next one,"
+        " so do not call these pictures anonymous on the strength of this page.",
+    )
+
+
+def _said(report: Report) -> Headline:
+    """Return what measurement says of a k that somebody named; there is no certificate."""
+    lead = f"This folder has no certificate; it is said to keep k = {report.certificate['k']}"
+    bound = percent(report.certificate["bound"])
+    why = "Nothing vouches for the files, so only measurement speaks."
+    if top := _over(report):
+        says = f"{lead}, and it does not: {attacker(top)} {named(top)}, above the {bound} that k would allow."
+        return Headline("broken", says, why)
+    if not report.results:
+        return Headline("none", f"{lead}, and no attack was scored.", why)
+    return Headline(
+        "care",
+        f"{lead}, and none of {_count(report)} {_surely(report)}named more than {bound} of people.",
+        f"{why} The next recogniser may do better.{_undecided(report)}",
+    )
+
+
+def _proved(report: Report) -> Headline:
+    """k-anonymity of the files: a proof, with the attacks as a check on its assumptions."""
+    k, bound = report.certificate["k"], percent(report.certificate["bound"])
+    if top := _over(report):
+        return Headline(
+            "broken",
+            f"The promise did not hold: {attacker(top)} {named(top)},"
+            f" above the {percent(top.bound)} it allows.",
+            "While the certificate's assumptions are true this cannot happen. So one of them is not true"
+            " (most often one person was counted as two), or the attack saw only a part of the release."
+            " Find out which before anything is published.",
+        )
+    if not people_counted(report):
+        return Headline(
+            "care",
+            f"The files bear the promise out as far as files can: every published face occurs at least {k}"
+            " times. That different people stand behind the copies was not checked.",
+            "Only the private folder tells who is behind a face, so people were not counted"
+            + ("." if report.results else ", and no attack could be scored."),
+        )
+    twice = [r for r in report.results if r.attack == "intersection" and r.verdict == "broken"]
+    if twice:
+        return Headline(
+            "broken",
+            "By itself this release keeps its promise, but not beside the second one:"
+            f" {attacker(twice[0])} {named(twice[0])}, above the {bound} allowed.",
+            "The certificate assumes that no other release of these people is compared with this one.",
+        )
+    lead = f"at least {k} people stand behind every published face and the certificate verifies"
+    if not _bounded(report):
+        return Headline("held", f"The promise is verified: {lead}. No attack was scored.", _PROOF)
+    return Headline(
+        "held",
+        f"The promise held: {lead}, and none of {_count(report)} {_surely(report)}named more than the {bound}"
+        " of people that it allows.",
+        _PROOF + _undecided(report),
+    )
+
+
+_PROOF = (
+    "The proof is the reason, not the attacks that failed: the faces of one group are the same to the last"
+    " byte, so nothing that is computed from them can tell its people apart."
+)
+
+
+def _measured(report: Report) -> Headline:
+    """k-anonymity of the codes: the pictures carry more than the codes, and only measurement speaks."""
+    bound = percent(report.certificate["bound"])
+    end = "The promise ends at the face code"
+    more = "The pictures also carry something of the originals (hair, ears, light, background)."
+    if top := _over(report):
+        return Headline(
+            "broken",
+            f"{end}; the pictures were measured, and {attacker(top)} {named(top)},"
+            f" above the {percent(top.bound)} that hold for the codes.",
+            f"{more} Publish portraits if you need a promise about the files themselves.",
+        )
+    if not _bounded(report):
+        return Headline("care", f"{end}, and what the pictures tell was not measured.", more)
+    return Headline(
+        "care",
+        f"{end}; the pictures were measured, and none of {_count(report)} {_surely(report)}named more than"
+        f" {bound} of people.",
+        f"{more} This is a measurement, not a proof: the next recogniser may do better.{_undecided(report)}",
+    )
+
+
+def _bounded(report: Report) -> tuple[Result, ...]:
+    """Return the attacks that the bound speaks of; with enough guesses anybody is right."""
+    return tuple(r for r in report.results if r.bound < 1 and r.attack != "intersection")
+
+
+def _count(report: Report) -> str:
+    """Return how many attacks there were; each recogniser with each attack is one."""
+    number = len(_bounded(report))
+    return "the 1 attack we tried" if number == 1 else f"the {number} attacks we tried"
+
+
+def _surely(report: Report) -> str:
+    """Return a word of caution if some rate is above the bound and may be there by chance."""
+    return "surely " if any(r.rank1 > r.bound + 1e-9 for r in _bounded(report)) else ""
+
+
+def _undecided(report: Report) -> str:
+    """Return a sentence on the attacks that the sample is too small to judge by measurement."""
+    few = [r for r in _bounded(report) if r.verdict == "undecided"]
+    if not few:
+        return ""
+    return (
+        f" By measurement alone {len(few)} of {len(_bounded(report))} attacks stay undecided: with"
+        f" {max(r.people for r in few)} people the interval reaches over the bound."
+    )
+
+
+def wp216(report: Report) -> tuple[Finding, ...]:
+    """Return the three questions of WP216 with what the evidence says for this release."""
+    k = report.certificate.get("k")
+    proved = k_anonymous(report) and report.certificate.get("scope") == "file"
+    top = best(report.results)
+    if proved:
+        single = (
+            f"Each published face is shared by at least {k} people, to the last byte: it singles out a group,"
+            " not a person. WP216 counts k-anonymity as an answer to singling out, and to this one only."
+        )
+    else:
+        single = (
+            "Not prevented: each published picture is made from one person's photo and differs from the"
+            " others. How often it led to the person is measured, not bounded."
+        )
+    rate = f"In the best attack a program {named(top)}." if top else "Linking to known photos was not scored."
+    same = " Photos of one person share one face, so they can be linked to their group." if proved else ""
+    apart = report.certificate.get("select")
+    told = f" Groups were kept apart by {apart}, so that is told of every member." if apart else ""
+    return (
+        Finding("Singling out", "Can one person's record be picked out?", single),
+        Finding(
+            "Linkability",
+            "Can records of one person be linked, here or with other data?",
+            f"{rate}{same} A second release of the same people, and tables published beside the pictures,"
+            " are not covered.",
+        ),
+        Finding(
+            "Inference",
+            "Can something be deduced about a person?",
+            "Not prevented. What the members of a group share (apparent gender, age, skin tone, expression)"
+            f" can be read from the face.{told} Whoever knows that a person is in a group knows what all in"
+            " it have in common.",
+        ),
+    )
+
+
+def iso20889(report: Report) -> tuple[Finding, ...]:
+    """Return the terms of ISO/IEC 20889:2018 for this release; they classify, and certify nothing."""
+    certificate = report.certificate
+    bounded = k_anonymous(report)
+    technique = (
+        "Microaggregation, which the standard lists under randomization techniques: the faces of a group are"
+        " replaced by one that is computed from the faces of a group."
+        if bounded
+        else "The face is altered or masked; no group shares it. Treat it as masking or randomization, as the"
+        " method does."
+    )
+    model = (
+        f"K-anonymity model, k = {certificate['k']}, counted in people (data principals), on the face as the"
+        " only quasi-identifier. No l-diversity or t-closeness is claimed."
+        if bounded
+        else "None: no formal model applies, and the privacy is measured only."
+    )
+    return (
+        Finding("De-identification technique", "What was done to the data?", technique),
+        Finding("Formal privacy measurement model", "What is bounded, and how?", model),
+        Finding(
+            "Data truthfulness at record level",
+            "Is each record true of its person?",
+            "Not kept: a published face is nobody's."
+            if bounded
+            else "Kept in part: each picture is still made from its own person's photo.",
+        ),
+        Finding(
+            "Re-identification attack",
+            "Who is the attacker?",
+            "One who knows who is in the data and holds photos of everybody in it: the worst case."
+            if report.results
+            else "Not scored.",
+        ),
+    )
