@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ksame.utility.consistency import identity_consistency
+from ksame.utility.detection import detection_rate
 from ksame.utility.fairness import worse
 from ksame.utility.look import features, notes
 from ksame.utility.measures import measures
 
-__all__ = ["features", "measures", "notes", "worse"]
+__all__ = ["detection_rate", "features", "identity_consistency", "measures", "notes", "worse"]

@@ -1,0 +1,53 @@
+"""Whether the new faces of one person stay one person, from frame to frame and video to video [S 7.5.2]."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
+
+from ksame.core import UsageError
+
+__all__ = ["identity_consistency"]
+
+_BLOCK = 256  # frames at a time
+
+
+def identity_consistency(codes: ArrayLike, persons: ArrayLike, *, folds: int = 10) -> float:
+    """Return how often the nearest face of another fold is one of the same person [S 7.5.2].
+
+    Frames are dealt to the folds in turn, and each looks for its nearest among the frames of all other
+    folds. Ties are chance: among t nearest faces of which s are the person's own it is right s times in t.
+    The thesis uses LBP codes of published frames; any codes will do.
+
+    Parameters
+    ----------
+    codes : (n, d) array
+        One code per frame; rows of NaN are frames without a face, and left out.
+    persons : (n,) array
+        Whose face each frame shows.
+    folds : int
+        In how many parts the frames are dealt.
+
+    Examples
+    --------
+    >>> identity_consistency([[0.0], [0.1], [5.0], [5.1]], ["A", "A", "B", "B"], folds=2)
+    1.0
+    """
+    x, who = np.asarray(codes, dtype=np.float64), np.asarray(persons)
+    if x.ndim != 2 or who.shape != x.shape[:1]:
+        raise UsageError(f"Each code needs one person. Got codes {x.shape} and persons {who.shape}.")
+    there = ~np.isnan(x).any(axis=1)
+    x, who = x[there], who[there]
+    if not 2 <= folds <= len(x):
+        raise UsageError(f"folds must be in [2, {len(x)}]: {len(x)} frames show a face. Got {folds}.")
+    fold = np.arange(len(x)) % folds
+    right = 0.0
+    for start in range(0, len(x), _BLOCK):
+        rows = np.arange(start, min(start + _BLOCK, len(x)))
+        far = cdist(x[rows], x)
+        far[fold[rows][:, None] == fold] = np.inf
+        nearest = far == far.min(axis=1, keepdims=True)
+        own = nearest & (who[rows][:, None] == who)
+        right += float((own.sum(axis=1) / nearest.sum(axis=1)).sum())
+    return right / len(x)
