@@ -43,6 +43,7 @@ __all__ = [
     "fetchable",
     "folder",
     "infer",
+    "inputs",
     "path",
     "status",
 ]
@@ -394,14 +395,14 @@ _idle: dict[tuple[Any, ...], list[Any]] = defaultdict(list)  # infer requests th
 
 
 def infer(
-    name: str, x: NDArray[Any], *, inner: str | None = None, shape: tuple[int, ...] | None = None
+    name: str | Path, x: NDArray[Any], *, inner: str | None = None, shape: tuple[int, ...] | None = None
 ) -> list[NDArray[np.float32]]:
     """Return the outputs of a network for one input; safe to call from any thread.
 
     Parameters
     ----------
-    name : str
-        A weight of the catalogue that OpenVINO can read: .onnx or .tflite.
+    name : str or Path
+        A weight of the catalogue that OpenVINO can read, .onnx or .tflite; or a file of one's own.
     x : array
         The network's input.
     inner : str, optional
@@ -420,7 +421,19 @@ def infer(
     return outputs
 
 
-def _request(name: str, inner: str | None, shape: tuple[int, ...] | None) -> Any:
+def inputs(file: Path) -> list[tuple[int, ...]]:
+    """Return the shape of each input of a network in a file of one's own; -1 is a side left open."""
+    try:
+        model = _core().read_model(file)
+    except RuntimeError:
+        raise UsageError(f"{file} cannot be read as a network.") from None
+    shapes = (port.get_partial_shape() for port in model.inputs)
+    return [
+        () if s.rank.is_dynamic else tuple(-1 if d.is_dynamic else d.get_length() for d in s) for s in shapes
+    ]
+
+
+def _request(name: str | Path, inner: str | None, shape: tuple[int, ...] | None) -> Any:
     """Return a new infer request of a network compiled for one thread.
 
     Photos are processed in parallel threads, so there are as many of these as threads that ask at a
@@ -428,7 +441,7 @@ def _request(name: str, inner: str | None, shape: tuple[int, ...] | None) -> Any
     computes nonsense for networks with int8 weights (facenet).
     """
     with _lock:
-        file = path(name)
+        file = name if isinstance(name, Path) else path(name)
         with tempfile.TemporaryDirectory() as room:
             if inner is not None:
                 with zipfile.ZipFile(file) as bundle:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from ksame import weights
+from ksame.attack import classic
 from ksame.attack.score import Match, Train
-from ksame.core import FloatArray
+from ksame.core import FloatArray, UsageError, WeightsError
 from ksame.represent import embedding
 
 
@@ -48,4 +53,99 @@ def euclidean(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
 def deep(name: str) -> Recogniser:
     """Return one of the networks of ``represent.embedding`` as an attacker's recogniser."""
     net = embedding.RECOGNISERS[name]
-    return Recogniser(name, net.chips, net.codes, euclidean, net.same_person)
+    return _attacker(net, net.same_person)
+
+
+def _attacker(net: embedding.Recogniser, same_person: float | None) -> Recogniser:
+    # a nonsense code must not pass for a face that was not found
+    codes = partial(_finite, net)
+    return Recogniser(net.name, net.chips, codes, euclidean, same_person)
+
+
+def _finite(net: embedding.Recogniser, chips: NDArray[np.uint8]) -> FloatArray:
+    return embedding.finite(net.name, net.codes(chips))
+
+
+RECOGNISERS: dict[str, Recogniser] = {
+    who.name: who
+    for who in (
+        Recogniser("eigenfaces", classic.chips, classic.pixels, classic.eigenfaces),
+        Recogniser("eigenfaces-mahalanobis", classic.chips, classic.pixels, classic.mahalanobis),
+        Recogniser("fisherfaces", classic.chips, classic.pixels, classic.fisherfaces),
+        Recogniser("lbp", classic.chips, classic.lbp, classic.chi_square),
+        Recogniser("hog", classic.chips, classic.hog, classic.cosine),
+        Recogniser("lpq", classic.chips, classic.lpq, classic.cosine),
+        *map(deep, ("dlib", "sface", "facenet", "mobilefacenet")),
+    )
+}
+
+
+def choose(names: str | Sequence[str | Path] = "all") -> tuple[list[Recogniser], tuple[str, ...]]:
+    """Return recognisers, and in sentences which of them are missing and what would bring them.
+
+    Parameters
+    ----------
+    names : str or sequence
+        Names of ``RECOGNISERS``, paths of .onnx files, ``all``; several in one string with commas.
+
+    Raises
+    ------
+    UsageError
+        If there is no such recogniser.
+    WeightsError
+        If one that was named is missing. Of ``all`` those that are here are returned.
+
+    Examples
+    --------
+    >>> [who.name for who in choose("lbp, hog")[0]], choose("lbp")[1]
+    (['lbp', 'hog'], ())
+    """
+    given = names.split(",") if isinstance(names, str) else names
+    wanted = list(dict.fromkeys(str(name).strip() for name in given))
+    found: dict[str, Recogniser] = {}
+    notes = []
+    for name in wanted:
+        if name.lower().endswith(".onnx"):
+            who = from_onnx(name)
+            if who.name in {**RECOGNISERS, **found}:
+                raise UsageError(f"{name} must have a name of its own: there is a recogniser {who.name}.")
+            found[who.name] = who
+        elif name == "all":
+            for each in RECOGNISERS:
+                try:
+                    found[each] = _ready(each)
+                except WeightsError as error:
+                    notes.append(f"Without {each}: {error}")
+        elif name in RECOGNISERS:
+            found[name] = _ready(name)
+        else:
+            known = ", ".join(RECOGNISERS)
+            raise UsageError(
+                f"There is no recogniser {name!r}: choose all, an .onnx file, or some of {known}."
+            )
+    return list(found.values()), tuple(notes)
+
+
+def _ready(name: str) -> Recogniser:
+    """Return a recogniser once its weights are on disk, so that it cannot fail halfway for want of them."""
+    if name in embedding.RECOGNISERS:
+        if name == "dlib" and not importlib.util.find_spec("dlib"):
+            raise WeightsError("The recogniser dlib needs the extra: pip install 'ksame[dlib]'.")
+        weights.path(name)
+    return RECOGNISERS[name]
+
+
+def from_onnx(path: str | Path) -> Recogniser:
+    """Return the recogniser in an .onnx file: an aligned face in, a code out.
+
+    Parameters
+    ----------
+    path : str or Path
+        A network with one picture as input, (1, 3, s, s) or (1, s, s, 3), s = 112 where it is left open,
+        and one vector of at least 16 numbers as output. It is fed as ArcFace is: RGB from -1 to 1, the
+        face aligned by five points. Its name is the file's.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise UsageError(f"There is no file {file}.")
+    return _attacker(embedding.from_onnx(file), None)

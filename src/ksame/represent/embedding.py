@@ -10,6 +10,7 @@ import importlib.util
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,7 @@ from ksame import weights
 from ksame.core import FloatArray, UsageError, WeightsError
 from ksame.geometry import MESH, crop, five_points, similarity
 
-__all__ = ["RECOGNISERS", "Recogniser", "default_recogniser", "embed"]
+__all__ = ["RECOGNISERS", "Recogniser", "default_recogniser", "embed", "finite", "from_onnx"]
 
 # Where left eye, right eye, nose tip and mouth corners go on the 112 px picture that SFace and
 # MobileFaceNet were trained on.
@@ -97,8 +98,12 @@ def embed(recogniser: str, rgb: NDArray[np.uint8], points: ArrayLike) -> NDArray
         raise UsageError(f"points must be (n, {MESH}, 2). Got {p.shape}.")
     if not len(p):
         return np.zeros((0, net.dimensions), dtype=np.float32)
-    codes = net.codes(net.chips(rgb, p)).astype(np.float32)
-    if not np.isfinite(codes).all():  # a nonsense code would be nobody's, and count as one more person
+    return finite(recogniser, net.codes(net.chips(rgb, p))).astype(np.float32)
+
+
+def finite(recogniser: str, codes: FloatArray) -> FloatArray:
+    """Return codes, or raise: a nonsense code would be nobody's, and count as one more person."""
+    if not np.isfinite(codes).all():
         raise WeightsError(f"{recogniser} gave a code that is not finite on this machine: use another one.")
     return codes
 
@@ -123,19 +128,52 @@ _PREFERRED: Sequence[str] = ("sface", "mobilefacenet", "dlib")
 
 
 def _network(
-    name: str, middle: float, spread: float, *, first: bool = False
+    name: str | Path, middle: float, spread: float, *, first: bool = False, size: int | None = None
 ) -> Callable[[NDArray[np.uint8]], FloatArray]:
-    """Return chips -> unit codes by an OpenVINO network; ``first``: it wants channels first."""
+    """Return chips -> unit codes by an OpenVINO network.
+
+    ``first``: it wants channels first. ``size``: the side of its input, where the file leaves it open.
+    """
+    shape = None if size is None else (1, 3, size, size) if first else (1, size, size, 3)
 
     def codes(chips: NDArray[np.uint8]) -> FloatArray:
         x = (chips.astype(np.float32) - middle) / spread
         x = x.transpose(0, 3, 1, 2) if first else x
-        # one by one: the networks were exported for one face
-        raw = np.concatenate([weights.infer(name, face[None])[0] for face in x]).astype(np.float64)
-        unit: FloatArray = raw / np.linalg.norm(raw, axis=1, keepdims=True)
+        # One by one: larger batches took sface no less time, mobilefacenet was exported for one face, and
+        # OpenVINO 2026.4 crashes on batches of facenet. So a code also depends on nothing but its chip.
+        raw = np.concatenate([weights.infer(name, face[None], shape=shape)[0].reshape(1, -1) for face in x])
+        length = np.linalg.norm(raw.astype(np.float64), axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):  # nonsense is refused by ``finite``
+            unit: FloatArray = raw / np.maximum(length, 1e-12)
         return unit
 
     return codes
+
+
+def from_onnx(file: Path) -> Recogniser:
+    """Return the recogniser in a file of one's own: see ``ksame.attack.recognise.from_onnx``."""
+    no = f"{file.name} is not a recogniser:"
+    try:
+        pictures = weights.inputs(file)
+    except UsageError:
+        raise UsageError(f"{no} it cannot be read as an ONNX network.") from None
+    if len(pictures) != 1 or len(pictures[0]) != 4 or 3 not in (pictures[0][1], pictures[0][3]):
+        raise UsageError(f"{no} it must take one picture, (1, 3, s, s) or (1, s, s, 3). Got {pictures}.")
+    first = pictures[0][1] == 3
+    sides = set(pictures[0][2:] if first else pictures[0][1:3]) - {-1}
+    size = sides.pop() if sides else 112
+    if sides:
+        raise UsageError(f"{no} its picture must be square. Got {pictures[0]}.")
+    shape = (1, 3, size, size) if first else (1, size, size, 3)
+    try:
+        codes = weights.infer(file, np.zeros(shape, np.float32), shape=shape)
+    except RuntimeError:
+        raise UsageError(f"{no} it does not run on one picture of shape {shape}.") from None
+    if len(codes) != 1 or codes[0].size < 16 or codes[0].size != max(codes[0].shape):
+        got = ", ".join(str(code.shape) for code in codes)
+        raise UsageError(f"{no} it must give one vector of at least 16 numbers. Got {got}.")
+    network = _network(file, 127.5, 127.5, first=first, size=size)
+    return Recogniser(file.stem, size, _FIVE * (size / 112), codes[0].size, network, same_person=np.nan)
 
 
 _mine = threading.local()
