@@ -573,3 +573,75 @@ def composed(s_0, shape, move, triangles):
             new[vertex] += area * (np.append(s_0[vertex] - move[vertex], 1) @ affine)
             total[vertex] += area
     return new / total[:, None]
+
+
+# --- utility: window by window, pair by pair, group by group ------------------------------------------
+
+
+def ssim(a, b, sigma=1.5, reach=5):
+    """Return the mean over all whole windows of the formula of Wang et al. 2004 (13)."""
+    offsets = range(-reach, reach + 1)
+    weight = {(i, j): math.exp(-(i * i + j * j) / (2 * sigma**2)) for i in offsets for j in offsets}
+    total, c1, c2 = sum(weight.values()), (0.01 * 255) ** 2, (0.03 * 255) ** 2
+    found = []
+    for y in range(reach, a.shape[0] - reach):
+        for x in range(reach, a.shape[1] - reach):
+            window = [
+                (w / total, float(a[y + i, x + j]), float(b[y + i, x + j])) for (i, j), w in weight.items()
+            ]
+            mean_a, mean_b = sum(w * p for w, p, _ in window), sum(w * q for w, _, q in window)
+            var_a = sum(w * (p - mean_a) ** 2 for w, p, _ in window)
+            var_b = sum(w * (q - mean_b) ** 2 for w, _, q in window)
+            both = sum(w * (p - mean_a) * (q - mean_b) for w, p, q in window)
+            found.append(
+                (2 * mean_a * mean_b + c1)
+                * (2 * both + c2)
+                / ((mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2))
+            )
+    return sum(found) / len(found)
+
+
+def group_entropy(values, groups):
+    kinds = len(set(values))
+    found = []
+    for group in sorted(set(groups)):
+        members = [value for value, g in zip(values, groups, strict=True) if g == group]
+        shares = [members.count(value) / len(members) for value in set(members)]
+        found.append(-sum(p * math.log(p) for p in shares) / math.log(kinds) if kinds > 1 else 0.0)
+    return found
+
+
+def diversity(x, subjects):
+    far = [
+        math.dist(x[i], x[j])
+        for i, j in itertools.combinations(range(len(x)), 2)
+        if subjects[i] != subjects[j]
+    ]
+    if not far:
+        return {}
+    apart = [d for d in far if d > 0] or [0.0]
+    mean, middle = math.fsum(far) / len(far), math.fsum(apart) / len(apart)
+    std = math.sqrt(math.fsum((d - middle) ** 2 for d in apart) / len(apart))
+    return {"min": min(far), "max": max(far), "median": float(np.median(far)), "mean": mean, "std": std}
+
+
+def kept_together(*columns):
+    """Return sets of rows, joined until no two of them share a value in any column."""
+    parts = [{row} for row in range(len(columns[0]))]
+    while True:
+        for a, b in itertools.combinations(parts, 2):
+            if any(column[i] == column[j] for column in columns for i in a for j in b):
+                parts = [part for part in parts if part not in (a, b)] + [a | b]
+                break
+        else:
+            return parts
+
+
+def identity_consistency(x, persons, folds):
+    right = 0.0
+    for i in range(len(x)):
+        others = [j for j in range(len(x)) if j % folds != i % folds]
+        least = min(math.dist(x[i], x[j]) for j in others)
+        nearest = [j for j in others if math.dist(x[i], x[j]) == least]
+        right += sum(persons[j] == persons[i] for j in nearest) / len(nearest)
+    return right / len(x)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ksame.core import FloatArray, IntArray
 from ksame.faces.attributes import AGE_BANDS, age_band
-from ksame.utility.classify import MOST, classified
+from ksame.utility.classify import COMMONEST, MOST, classified
 from ksame.utility.expression import BLENDSHAPES, DISTANCES
 from ksame.utility.fidelity import psnr, squared_error, ssim
 
@@ -94,7 +94,7 @@ def _told(
         for name, right in classified(a, b, values[rows], together[rows]).items():
             old, new = np.full((2, len(both)), np.nan)
             old[rows], new[rows] = right
-            better: Literal["neither", "more"] = "neither" if name.startswith("always") else "more"
+            better: Literal["neither", "more"] = "neither" if name == COMMONEST else "more"
             yield Figure(f"{label}, {name} (accuracy)", old, new, better)
 
 
