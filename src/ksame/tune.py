@@ -1,1 +1,0 @@
-"""Which k: privacy against utility over k and methods [A 4.4]."""

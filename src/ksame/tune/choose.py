@@ -1,0 +1,130 @@
+"""What the figures recommend: least loss within a budget of risk, and where more privacy is free [A 4.4]."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ksame.core import FloatArray, IntArray
+
+FREE = 0.02
+"""A loss that is larger by no more than this share of itself counts as the same: the plateau of [A 4.4]."""
+
+
+class Choice(NamedTuple):
+    """The method and k that are recommended, if any are, and why in a sentence or two."""
+
+    recommended: tuple[str, int] | None
+    why: str
+
+
+class Cut(NamedTuple):
+    """A line across the dendrogram, and how many people its usual cluster has."""
+
+    height: float
+    size: int
+
+
+def safe(table: pd.DataFrame, risk: float) -> pd.Series[bool]:
+    """Return which rows keep a budget: a proof counts where there is one, else the interval's upper end."""
+    worst = table["bound"].where(table["proved"], table["high"])
+    return worst <= risk + 1e-12
+
+
+def choose(table: pd.DataFrame, risk: float, *, people: int) -> Choice:
+    """Recommend the safe row of least information loss; of equal ones the smaller k.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns method, k, proved, bound, high, loss.
+    risk : float
+        How often an attacker may be right at most.
+    people : int
+        How many there are.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"method": "ksame-m", "k": [5, 10, 20], "proved": True, "loss": [6, 7, 7.1]})
+    >>> choose(table.assign(bound=1 / table["k"], high=1.0), risk=0.1, people=40).recommended
+    ('ksame-m', 10)
+    """
+    fit = table[safe(table, risk)]
+    if fit.empty:
+        return Choice(None, _nothing(table, risk, people))
+    best = fit.sort_values(["loss", "k"], kind="stable").iloc[0]
+    method, k = str(best["method"]), int(best["k"])
+    if best["proved"]:
+        why = (
+            f"With {method} and k = {k} an attacker is right at most {best['bound']:.1%} of the time, which"
+            f" is proved; of all that stay within {risk:.1%}, this loses least."
+        )
+    else:
+        why = (
+            f"With {method} and k = {k} the attack tried here was right at most {best['high']:.1%} of the"
+            f" time (upper end of its interval); of all that stay within {risk:.1%}, this loses least. That"
+            " is measured with one recogniser, and not proved."
+        )
+    return Choice((method, k), f"{why}{_plateau(fit, best)}")
+
+
+def _plateau(fit: pd.DataFrame, best: pd.Series) -> str:
+    """Say up to which larger k the same method costs hardly more, if there is one."""
+    free = fit[(fit["method"] == best["method"]) & (fit["k"] > best["k"])]
+    free = free[free["loss"] <= (1 + FREE) * best["loss"]]
+    if free.empty:
+        return ""
+    most = free.loc[free["k"].idxmax()]
+    return (
+        f" Up to k = {most['k']} the loss is hardly larger ({most['loss']:.2f} instead of"
+        f" {best['loss']:.2f}): more privacy for nothing."
+    )
+
+
+def _nothing(table: pd.DataFrame, risk: float, people: int) -> str:
+    """Say why nothing is recommended, and what would help."""
+    largest = int(table["k"].max())
+    least = float(table["bound"].where(table["proved"], table["high"]).min())
+    need = int(np.ceil(1 / risk - 1e-9))
+    advice = "give every person the same number of photos, or try a larger k"
+    if need > people:
+        advice = f"photos of at least {need} people are needed"
+    elif need > largest:
+        advice = f"try k = {need} or more"
+    return (
+        f"No k up to {largest} keeps the risk within {risk:.1%}: the lowest that was reached is {least:.1%}."
+        f" To come lower, {advice}; or accept a larger risk."
+    )
+
+
+def cuts(tree: FloatArray) -> tuple[Cut, Cut]:
+    """Return two lines across a linkage tree: half of the people have company, and nine in ten have.
+
+    [A 4.4] draws both by eye, and takes the sizes of the clusters there as bounds of a good k; here
+    the size is the median over the people who are not alone.
+
+    Examples
+    --------
+    >>> from scipy.cluster.hierarchy import linkage
+    >>> low, high = cuts(linkage([[0.0], [0.1], [5.0], [5.3], [5.4]]))
+    >>> low.size, high.size
+    (2, 2)
+    """
+    n = len(tree) + 1
+    size = np.ones(2 * n - 1, np.intp)  # of each node
+    own = list(range(n))  # the cluster that each person is in
+    members: dict[int, list[int]] = {i: [i] for i in range(n)}
+    found: list[Cut] = []
+    for step, (a, b, height, count) in enumerate(tree):
+        node = n + step
+        size[node] = int(count)
+        members[node] = members.pop(int(a)) + members.pop(int(b))
+        for person in members[node]:
+            own[person] = node
+        of_each: IntArray = size[own]
+        for share in (0.5, 0.9)[len(found) :]:
+            if (of_each > 1).mean() >= share:
+                found.append(Cut(float(height), int(np.median(of_each[of_each > 1]))))
+    return found[0], found[1]

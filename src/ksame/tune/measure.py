@@ -1,0 +1,207 @@
+"""What a release of known people loses, and what an attacker finds in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import linkage
+from scipy.spatial.distance import pdist
+
+from ksame import media
+from ksame.apart import looks
+from ksame.attack.recognise import Recogniser
+from ksame.attack.score import score
+from ksame.attack.see import Seen, see
+from ksame.core import FaceSet, FloatArray, IntArray, WeightsError
+from ksame.faces.attributes import age_band
+from ksame.gather import Source, side_by_side
+from ksame.geometry import FRAME, register
+from ksame.pipeline import People
+from ksame.release import Release
+from ksame.represent import AppearanceSpace
+from ksame.represent.appearance import on_frame
+
+
+class Known(NamedTuple):
+    """What is the same for every k."""
+
+    people: People
+    number: int  # of people
+    recogniser: Recogniser
+    space: AppearanceSpace
+    codes: FloatArray  # (n, d): of the originals, in the appearance space
+    seen: NDArray[Any]  # (n, e): of the originals, as the recogniser sees them
+    compared: str
+    photos: NDArray[np.str_] | None  # to leave out the own photo, if everybody has another
+    labels: Mapping[str, NDArray[np.str_]]  # gender and age band, given or apparent
+    tree: FloatArray
+    shown: int  # the face whose new faces the page shows
+    notes: tuple[str, ...]
+
+
+def known(people: People, recogniser: Recogniser, jobs: int | None) -> Known:
+    """Look at the originals once."""
+    faces = people.faces
+    notes: tuple[str, ...] = ()
+    try:
+        people = people._replace(looks=looks(faces, jobs))
+    except WeightsError as error:
+        notes = (f"Apparent gender and age were not looked at: {error}",)
+    space = AppearanceSpace.shipped()
+    codes = space.encode(faces)
+    names, who = np.unique(faces.subject, return_inverse=True)
+    means = np.stack([codes[who == i].mean(axis=0) for i in range(len(names))])
+    middle = means.mean(axis=0)
+    photos = np.bincount(who)
+    other = bool((photos > 1).all())
+    usual = np.argsort(np.linalg.norm(means - middle, axis=1), kind="stable")[len(names) // 2]
+    return Known(
+        people=people,
+        number=len(names),
+        recogniser=recogniser,
+        space=space,
+        codes=codes,
+        seen=_codes(recogniser, faces, jobs),
+        compared="other photos of the same people" if other else "the very photos the faces were made from",
+        photos=faces.source if other else None,
+        labels=_labels(people),
+        tree=linkage(pdist(means), "ward"),
+        shown=int(np.flatnonzero(who == usual)[0]),
+        notes=notes,
+    )
+
+
+def _codes(recogniser: Recogniser, faces: FaceSet, jobs: int | None) -> NDArray[Any]:
+    """Return what the recogniser makes of the registered originals."""
+    points = on_frame(faces) * faces.rgb.shape[2] / FRAME.width
+
+    def look(row: int) -> NDArray[Any]:
+        return recogniser.codes(recogniser.chips(faces.rgb[row], points[row][None]))
+
+    return np.concatenate(list(side_by_side(look, ((row,) for row in range(len(faces))), jobs=jobs)))
+
+
+def _labels(people: People) -> dict[str, NDArray[np.str_]]:
+    """Return gender and age band of each face, as the csv gives them, else as they appear."""
+    given = people.faces.labels
+    found = {name: getattr(people.looks, name) for name in ("gender", "age") if people.looks}
+    for name in ("gender", "age"):
+        if name in given and (given[name] != "").all():
+            found[name] = given[name].astype(str)
+    if "age" in given and "age" in found and all(_is_number(age) for age in found["age"]):
+        found["age"] = np.array([age_band(float(age)) for age in found["age"]])
+    return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return 0 <= float(text) < np.inf
+    except ValueError:
+        return False
+
+
+class Published(NamedTuple):
+    """The different files of a release, and which of them each face became."""
+
+    files: list[bytes]
+    of: IntArray  # (n,)
+
+
+def published_of(release: Release) -> Published:
+    """Return every published face once."""
+    place: dict[bytes, int] = {}
+    of = [place.setdefault(release.files[row.output], len(place)) for row in release.private.mapping]
+    return Published(list(place), np.array(of, np.intp))
+
+
+def measured(release: Release, published: Published, known: Known, jobs: int | None) -> dict[str, Any]:
+    """Attack a release, and measure what its faces lost."""
+    sources = [Source(str(i), media.decode(data)) for i, data in enumerate(published.files)]
+
+    def code(rgb: NDArray[np.uint8], points: FloatArray) -> dict[str, NDArray[Any]]:
+        return {"code": _appearance(known.space, rgb, points)}
+
+    first = _largest(see(sources, [known.recogniser], also=code, jobs=jobs), len(sources))
+    mine = first.rows(published.of)
+    subject, guarantee = known.people.faces.subject, release.guarantee
+    result = score(
+        known.recogniser.train,
+        known.seen,
+        mine.codes[known.recogniser.name],
+        subject,
+        subject,
+        attack="naive",
+        recogniser=known.recogniser.name,
+        gallery_photos=known.photos,
+        probe_photos=known.photos,
+    )
+    lost = np.linalg.norm(mine.also["code"] - known.codes, axis=1)  # [A def. 3.2]
+    found = ~np.isnan(lost)
+    return {
+        "bound": guarantee.bound if guarantee.k_anonymous else 1.0,
+        "proved": guarantee.k_anonymous,
+        "rank1": result.rank1,
+        "low": result.low,
+        "high": result.high,
+        "loss": float(lost[found].mean()) if found.any() else np.nan,
+        **_homogeneity(published.of, subject, known.labels),
+        "faces": len(sources),
+        "faceless": int((first.photo < 0).sum()),
+    }
+
+
+def _largest(seen: Seen, pictures: int) -> Seen:
+    """Return the largest face of each picture; nothing where none was found."""
+    rows = np.full(pictures, -1, np.intp)
+    photo, row = np.unique(seen.photo, return_index=True)
+    rows[photo] = row
+    return seen.rows(rows)
+
+
+def _appearance(space: AppearanceSpace, rgb: NDArray[np.uint8], points: FloatArray) -> FloatArray:
+    """Return the appearance codes (n, d) of the faces in a picture."""
+    n = len(points)
+    if not n:
+        return np.zeros((0, len(space.deviation)))
+    faces = FaceSet(
+        rgb=np.stack([register(rgb, p) for p in points]),
+        points=points,
+        xyxy=np.zeros((n, 4)),
+        score=np.ones(n),
+        source=np.full(n, ""),
+        subject=np.full(n, ""),
+    )
+    return space.encode(faces)
+
+
+def _homogeneity(
+    group: IntArray, subject: NDArray[np.str_], labels: Mapping[str, NDArray[np.str_]]
+) -> dict[str, float]:
+    """Return how much alike the people behind each face are, in mean over the faces [A 4.4].
+
+    One minus the entropy of a label, divided by its largest possible value; nan where every photo has a
+    face of its own, so that nobody is mixed with anybody.
+    """
+    _, one = np.unique(subject, return_index=True)  # people count, not their photos
+    group = group[one]
+    entropy = {name: _entropies(group, label[one]) for name, label in labels.items()}
+    nan = {"gender": np.nan, "age": np.nan, "alike": np.nan}
+    if not entropy or len(np.unique(group)) == len(group):
+        return nan
+    alike = np.all([e == 0 for e in entropy.values()], axis=0)
+    return nan | {name: float(1 - e.mean()) for name, e in entropy.items()} | {"alike": float(alike.mean())}
+
+
+def _entropies(group: IntArray, label: NDArray[np.str_]) -> FloatArray:
+    """Return the entropy of a label in each group, 1 where all its values are as frequent."""
+    values, which = np.unique(label, return_inverse=True)
+    _, at = np.unique(group, return_inverse=True)
+    table = np.zeros((at.max() + 1, len(values)))
+    np.add.at(table, (at, which), 1)
+    share = table / table.sum(axis=1, keepdims=True)
+    bits = -(share * np.log(np.where(share > 0, share, 1))).sum(axis=1)
+    entropy: FloatArray = bits / np.log(max(len(values), 2))
+    return entropy

@@ -1,0 +1,43 @@
+"""The page of ``ksame tune``: what was found over k, for somebody who must choose one."""
+
+from __future__ import annotations
+
+import base64
+from importlib import resources
+
+from jinja2 import Environment, StrictUndefined
+
+from ksame.tune import charts
+from ksame.tune.choose import cuts, safe
+from ksame.tune.tuning import Tuning
+
+
+def page(tuning: Tuning) -> str:
+    """Return a tuning as one HTML page, which needs nothing else."""
+    table = tuning.table.assign(safe=safe(tuning.table, tuning.risk))
+    chosen = tuning.recommended
+    table["best"] = [(row.method, row.k) == chosen for row in table.itertuples()]
+    methods = list(dict.fromkeys(table["method"]))
+    alike_of = chosen[0] if chosen else methods[0]
+    of_one = table[table["method"] == alike_of]
+    low, high = cuts(tuning.tree)
+    source = resources.files("ksame.tune").joinpath("page.html").read_text(encoding="utf-8")
+    pages = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return pages.from_string(source).render(
+        t=tuning,
+        methods=methods,
+        shown=sorted({k for _, k in tuning.strip}),
+        rows=table.to_dict("records"),
+        risk=charts.risk(table, tuning.risk),
+        loss=charts.loss(table, chosen),
+        likeness=charts.likeness(of_one) if of_one["alike"].notna().any() else "",
+        alike_of=alike_of,
+        tree=charts.tree(tuning.tree),
+        tree_says=(
+            f"Half of the people have somebody near in groups of about {low.size}, nine in ten in groups of"
+            f" about {high.size}."
+        ),
+        png=lambda data: "data:image/png;base64," + base64.b64encode(data).decode("ascii"),
+        percent=lambda share: "" if share != share else f"{share:.1%}".replace("%", " %"),
+        number=lambda value: "" if value != value else f"{value:.2f}",
+    )
