@@ -165,7 +165,7 @@ def cmc(attack: str, results: Sequence[Result], *, highlight: Sequence[str], nam
 
 def bars(rows: Sequence[Bar], *, name: str, title: str) -> Markup:
     """Draw shares of the originals and of the published faces, a pair of bars for each."""
-    with _figure(46 * len(rows) + 90) as figure:
+    with _figure(42 * len(rows) + 70) as figure:
         axes = figure.subplots()
         for row, (label, original, new) in enumerate(rows):
             axes.text(0, row - 0.42, label, fontsize=10, va="center")

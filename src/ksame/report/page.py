@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
@@ -24,6 +24,7 @@ from ksame.report.words import (
     LABELS,
     attack_says,
     headline,
+    is_group,
     iso20889,
     percent,
     recogniser_name,
@@ -32,7 +33,9 @@ from ksame.report.words import (
 )
 from ksame.utility import worse
 
-PICTURES = 12  # on the page at most: it is for filing, not for browsing
+T = TypeVar("T")
+
+PICTURES = 8  # on the page at most: it is for filing, not for browsing
 SYMBOLS = {"holds": "✓", "undecided": "?", "broken": "✗"}
 CHARTS = 3  # of who is treated worse
 _SHARES = ("accuracy", "share")  # units of measures that are drawn in per cent
@@ -125,12 +128,14 @@ def _attacks(results: Sequence[Result]) -> dict[str, Any]:
     most: dict[str, float] = {}
     for r in results:
         most[r.recogniser] = max(r.rank1, most.get(r.recogniser, 0.0))
-    highlight = charts.outstanding(results)
+    # an attack that names several people is a point of another's curve: it stands in the table only
+    single = [r for r in results if not is_group(r)]
+    highlight = charts.outstanding(single)
     return {
-        "overview": charts.overview(results, name="overview"),
+        "overview": charts.overview(single, name="overview") if single else "",
         "curves": [
             charts.cmc(attack, found, highlight=highlight, name=f"cmc{i}")
-            for i, (attack, found) in enumerate(attacks.items())
+            for i, (attack, found) in enumerate(charts.by_attack(single).items())
             if any(len(r.cmc) > 1 for r in found)
         ],
         "names": [(attack, attack_says(attack)) for attack in attacks],
@@ -159,15 +164,25 @@ def _utility(report: Report) -> dict[str, Any]:
     """Return what is left of the data for everybody: a chart of shares, a table of the rest, detection."""
     rows = _bars(report.utility[report.utility["slice"] == "all"])
     found = [Bar(f"face found by {name}", math.nan, rate) for name, rate in report.detected.items()]
-    shares = [bar for bar in rows if _is_share(bar.label)] + found
+    shares = [bar._replace(label=_unit(bar.label)[0]) for bar in rows if _is_share(bar.label)] + found
+    rest = [
+        (*_unit(bar.label), _number(bar.original), _number(bar.deidentified))
+        for bar in rows
+        if not _is_share(bar.label)
+    ]
     return {
-        "chart": charts.bars(shares, name="utility", title="What is left, in per cent") if shares else "",
-        "rest": [
-            (*_unit(bar.label), _number(bar.original), _number(bar.deidentified))
-            for bar in rows
-            if not _is_share(bar.label)
+        "charts": [
+            charts.bars(part, name=f"utility{i}", title="Originals and published faces, in per cent")
+            for i, part in enumerate(_halves(shares))
         ],
+        "tables": _halves(rest),
     }
+
+
+def _halves(rows: list[T]) -> list[list[T]]:
+    """Return rows in two parts that stand side by side where there is room; a few are left together."""
+    middle = (len(rows) + 1) // 2 if len(rows) > 6 else len(rows)
+    return [part for part in (rows[:middle], rows[middle:]) if part]
 
 
 def _worse(table: pd.DataFrame) -> dict[str, Any]:

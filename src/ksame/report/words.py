@@ -9,10 +9,10 @@ from ksame.report.record import Report
 
 Status = Literal["held", "care", "broken", "none"]
 LABELS: dict[Status, str] = {
-    "held": "✓ The promise held",
+    "held": "✓ Held",
     "care": "! Read with care",
     "broken": "✗ Do not rely on it",
-    "none": "○ No bound was promised",
+    "none": "○ No bound promised",
 }
 
 _RECOGNISERS = {
