@@ -638,10 +638,152 @@ def kept_together(*columns):
 
 
 def identity_consistency(x, persons, folds):
-    right = 0.0
+    right, fold = 0.0, [persons[:i].count(person) % folds for i, person in enumerate(persons)]
     for i in range(len(x)):
-        others = [j for j in range(len(x)) if j % folds != i % folds]
+        others = [j for j in range(len(x)) if fold[j] != fold[i]]
+        if not others:  # nobody to be compared with
+            continue
         least = min(math.dist(x[i], x[j]) for j in others)
         nearest = [j for j in others if math.dist(x[i], x[j]) == least]
         right += sum(persons[j] == persons[i] for j in nearest) / len(nearest)
     return right / len(x)
+
+
+# --- classic recognisers: pixel by pixel, pair by pair, with textbook matrices ------------------------
+
+
+def equalised(chip):
+    """Each value becomes the share of brighter-than-darkest pixels up to it, on 0 .. 255 (OpenCV's words)."""
+    values = [int(v) for v in chip.ravel()]
+    darkest = values.count(min(values))
+    if darkest == len(values):
+        return chip
+    up_to = {v: sum(other <= v for other in values) - darkest for v in set(values)}
+    new = [
+        round(np.float32(up_to[v]) * np.float32(np.float32(255) / (len(values) - darkest))) for v in values
+    ]
+    return np.array(new, np.uint8).reshape(chip.shape)
+
+
+def lbp(chip, grid=7):
+    """Count the uniform patterns of ring 1 in each cell, then those of ring 2."""
+    uniform = [
+        p for p in range(256) if sum(a != b for a, b in itertools.pairwise(f"{p:08b}" + f"{p:08b}"[0])) <= 2
+    ]
+    ring = [(0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1), (1, 0), (1, 1)]
+    height, width = (side - 4 for side in chip.shape)
+    counts = np.zeros((2, grid, grid, 59), int)
+    for y in range(height):
+        for x in range(width):
+            for radius in (1, 2):
+                centre = chip[y + 2, x + 2]
+                pattern = sum(
+                    2**i
+                    for i, (dy, dx) in enumerate(ring)
+                    if chip[y + 2 + radius * dy, x + 2 + radius * dx] >= centre
+                )
+                which = uniform.index(pattern) if pattern in uniform else 58
+                counts[radius - 1, y * grid // height, x * grid // width, which] += 1
+    return counts.ravel()
+
+
+def hog(chip, cell=10, orientations=16):
+    """Let every pixel vote for its orientation with the length of its gradient; cells of unit length."""
+    rows, columns = ((side - 2) // cell for side in chip.shape)
+    votes = np.zeros((rows, columns, orientations))
+    for y in range(rows * cell):
+        for x in range(columns * cell):
+            dy = int(chip[y + 2, x + 1]) - int(chip[y, x + 1])
+            dx = int(chip[y + 1, x + 2]) - int(chip[y + 1, x])
+            degrees = math.degrees(math.atan2(dy, dx)) % 180
+            which = int(degrees / (180 / orientations) + 1e-9) % orientations
+            votes[y // cell, x // cell, which] += math.sqrt(dy * dy + dx * dx)
+    for line in votes:
+        for one in line:
+            one /= max(math.sqrt(sum(v * v for v in one)), 1e-9)
+    return votes.ravel()
+
+
+def lpq(chip, window=7, grid=8, rho=0.9):
+    """Fourier coefficients of every window by their definition, decorrelated, signs as a byte, counted."""
+    half = range(-(window // 2), window // 2 + 1)
+    places = [(y, x) for y in half for x in half]
+    frequencies = [(1, 0), (0, 1), (1, 1), (1, -1)]  # of x and y
+    turns = [[2 * math.pi * (u * x + v * y) / window for y, x in places] for u, v in frequencies]
+    waves = np.array(
+        [[math.cos(t) for t in turn] for turn in turns] + [[math.sin(t) for t in turn] for turn in turns]
+    )
+    pixels = np.array([[rho ** math.dist(a, b) for b in places] for a in places])
+    mix = np.linalg.inv(np.linalg.cholesky(waves @ pixels @ waves.T))
+    height, width = (side - window + 1 for side in chip.shape)
+    counts = np.zeros((grid, grid, 256), int)
+    for y in range(height):
+        for x in range(width):
+            seen = np.array([float(chip[y + dy + window // 2, x + dx + window // 2]) for dy, dx in places])
+            signs = mix @ (waves @ seen) > 1e-6
+            counts[y * grid // height, x * grid // width, sum(2**i for i in range(8) if signs[i])] += 1
+    return counts.ravel()
+
+
+def eigenspace(x, keep):
+    """Mean, axes in columns and variances that hold a share of the variance, from the covariance itself."""
+    x = np.asarray(x, float)
+    variances, axes = np.linalg.eigh(np.cov(x, rowvar=False))
+    variances, axes = variances[::-1], axes[:, ::-1]
+    m = next(i for i in range(1, len(variances) + 1) if sum(variances[:i]) >= keep * sum(variances) - 1e-9)
+    return x.mean(axis=0), axes[:, :m], variances[:m]
+
+
+def mahalanobis(gallery, probes, keep=0.98):
+    """The root of (I - J)^T S^-1 (I - J) in the eigenspace [G5 3.1]."""
+    _, axes, variances = eigenspace(gallery, keep)
+    steps = [[axes.T @ (np.asarray(p, float) - g) for g in gallery] for p in probes]
+    return np.array([[math.sqrt(d @ np.linalg.inv(np.diag(variances)) @ d) for d in row] for row in steps])
+
+
+def fisherfaces(gallery, subjects, probes, keep=0.98):
+    """Scatter matrices person by person; axes of S_b where S_w is the identity."""
+    mean, axes, _ = eigenspace(gallery, keep)
+    y = (np.asarray(gallery, float) - mean) @ axes
+    people, n = sorted(set(subjects)), len(y)
+    c, m = len(people), axes.shape[1]
+    s_w, s_b, s_t = np.zeros((m, m)), np.zeros((m, m)), np.zeros((m, m))
+    for person in people:
+        own = y[[who == person for who in subjects]]
+        centre = own.mean(axis=0)
+        s_b += len(own) * np.outer(centre, centre)
+        s_w += sum(np.outer(row - centre, row - centre) for row in own)
+        s_t += sum(np.outer(row, row) for row in own)
+    mixed = (1 - c / n) * s_w / max(n - c, 1) + c / n * s_t / (n - 1)
+    values, vectors = np.linalg.eigh(mixed)
+    root = vectors @ np.diag(values**-0.5) @ vectors.T  # after it S_w is the identity
+    phi = np.linalg.eigh(root @ s_b @ root)[1][:, ::-1][:, : c - 1].T @ root
+    return np.array(
+        [[math.dist(phi @ axes.T @ p, phi @ axes.T @ g) for g in gallery] for p in probes.astype(float)]
+    )
+
+
+# --- tune --------------------------------------------------------------------------------------------------
+
+
+def recommended(rows, risk):
+    """Look at every (method, k, proved, bound, high, loss) and keep the one that loses least."""
+    best = None
+    for method, k, proved, bound, high, loss in rows:
+        if (bound if proved else high) <= risk and (best is None or (loss, k) < (best[2], best[1])):
+            best = method, k, loss
+    return best and best[:2]
+
+
+def cut(tree, share):
+    """Join clusters up to every height of a linkage until enough people are not alone."""
+    n = len(tree) + 1
+    for height in tree[:, 2]:
+        clusters = {i: {i} for i in range(n)}
+        for step, (one, other, at, _) in enumerate(tree):
+            if at <= height:
+                clusters[n + step] = clusters.pop(int(one)) | clusters.pop(int(other))
+        company = [len(cluster) for cluster in clusters.values() if len(cluster) > 1 for _ in cluster]
+        if len(company) >= share * n:
+            return float(height), int(np.median(company))
+    raise AssertionError("at the top everybody is in one cluster")

@@ -105,7 +105,7 @@ def tree(links: FloatArray) -> str:
         ):
             label = f"{share} have company: groups of about {cut.size}"
             axes.axhline(cut.height, color=colour, ls=dashes, lw=1.6, label=label)
-        axes.set(ylabel="distance", xlabel="people", xticks=[], ylim=(0, None))
+        axes.set(ylabel="distance", xlabel="people", xticks=[], yticks=[], ylim=(0, None))
 
     return _picture(draw, over_k=False)
 
@@ -127,6 +127,6 @@ def _picture(draw: Callable[[Axes], None], *, over_k: bool = True) -> str:
         if over_k:
             axes.set_xlabel("k, people behind each face")
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        figure.legend(loc="outside lower center", ncols=2, fontsize=10)
+        figure.legend(loc="outside lower center", ncols=2 if over_k else 1, fontsize=10)
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode("ascii")

@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.cluster.hierarchy import fcluster
 
-from ksame.core import FloatArray, IntArray
+from ksame.core import FloatArray
+from ksame.report.words import percent
 
 FREE = 0.02
 """A loss that is larger by no more than this share of itself counts as the same: the plateau of [A 4.4]."""
@@ -57,16 +59,12 @@ def choose(table: pd.DataFrame, risk: float, *, people: int) -> Choice:
     best = fit.sort_values(["loss", "k"], kind="stable").iloc[0]
     method, k = str(best["method"]), int(best["k"])
     if best["proved"]:
-        why = (
-            f"With {method} and k = {k} an attacker is right at most {best['bound']:.1%} of the time, which"
-            f" is proved; of all that stay within {risk:.1%}, this loses least."
-        )
+        most = f"an attacker is right at most {percent(best['bound'])} of the time, which is proved"
+        but = ""
     else:
-        why = (
-            f"With {method} and k = {k} the attack tried here was right at most {best['high']:.1%} of the"
-            f" time (upper end of its interval); of all that stay within {risk:.1%}, this loses least. That"
-            " is measured with one recogniser, and not proved."
-        )
+        most = f"the attack tried here was right at most {percent(best['high'])} of the time"
+        but = " That is the upper end of what one recogniser did, and nothing is proved."
+    why = f"With {method} and k = {k} {most}; of all that stay within {percent(risk)}, this loses least.{but}"
     return Choice((method, k), f"{why}{_plateau(fit, best)}")
 
 
@@ -94,8 +92,8 @@ def _nothing(table: pd.DataFrame, risk: float, people: int) -> str:
     elif need > largest:
         advice = f"try k = {need} or more"
     return (
-        f"No k up to {largest} keeps the risk within {risk:.1%}: the lowest that was reached is {least:.1%}."
-        f" To come lower, {advice}; or accept a larger risk."
+        f"No k up to {largest} keeps the risk within {percent(risk)}: the lowest that was reached is"
+        f" {percent(least)}. To come lower, {advice}; or accept a larger risk."
     )
 
 
@@ -110,21 +108,16 @@ def cuts(tree: FloatArray) -> tuple[Cut, Cut]:
     >>> from scipy.cluster.hierarchy import linkage
     >>> low, high = cuts(linkage([[0.0], [0.1], [5.0], [5.3], [5.4]]))
     >>> low.size, high.size
-    (2, 2)
+    (2, 3)
     """
     n = len(tree) + 1
-    size = np.ones(2 * n - 1, np.intp)  # of each node
-    own = list(range(n))  # the cluster that each person is in
-    members: dict[int, list[int]] = {i: [i] for i in range(n)}
-    found: list[Cut] = []
-    for step, (a, b, height, count) in enumerate(tree):
-        node = n + step
-        size[node] = int(count)
-        members[node] = members.pop(int(a)) + members.pop(int(b))
-        for person in members[node]:
-            own[person] = node
-        of_each: IntArray = size[own]
-        for share in (0.5, 0.9)[len(found) :]:
-            if (of_each > 1).mean() >= share:
-                found.append(Cut(float(height), int(np.median(of_each[of_each > 1]))))
+    alone_until = np.empty(n)
+    for one, other, height, _ in tree:
+        alone_until[[int(node) for node in (one, other) if node < n]] = height
+    found = []
+    for share in (0.5, 0.9):
+        height = np.sort(alone_until)[int(np.ceil(share * n)) - 1]
+        cluster = fcluster(tree, height, criterion="distance")
+        size = np.bincount(cluster)[cluster]  # of each person's cluster
+        found.append(Cut(float(height), int(np.median(size[size > 1]))))
     return found[0], found[1]

@@ -14,15 +14,16 @@ from ksame import media
 from ksame.apart import looks
 from ksame.attack.recognise import Recogniser
 from ksame.attack.score import score
-from ksame.attack.see import Seen, see
+from ksame.attack.see import see
 from ksame.core import FaceSet, FloatArray, IntArray, WeightsError
-from ksame.faces.attributes import age_band
 from ksame.gather import Source, side_by_side
 from ksame.geometry import FRAME, register
 from ksame.pipeline import People
 from ksame.release import Release
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import on_frame
+from ksame.utility.measures import entropy
+from ksame.utility.slices import known as given
 
 
 class Known(NamedTuple):
@@ -85,22 +86,12 @@ def _codes(recogniser: Recogniser, faces: FaceSet, jobs: int | None) -> NDArray[
 
 
 def _labels(people: People) -> dict[str, NDArray[np.str_]]:
-    """Return gender and age band of each face, as the csv gives them, else as they appear."""
-    given = people.faces.labels
-    found = {name: getattr(people.looks, name) for name in ("gender", "age") if people.looks}
-    for name in ("gender", "age"):
-        if name in given and (given[name] != "").all():
-            found[name] = given[name].astype(str)
-    if "age" in given and "age" in found and all(_is_number(age) for age in found["age"]):
-        found["age"] = np.array([age_band(float(age)) for age in found["age"]])
-    return found
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return 0 <= float(text) < np.inf
-    except ValueError:
-        return False
+    """Return gender and age band of each face, as the csv gives them for all, else as they appear."""
+    seen = {name: getattr(people.looks, name) for name in ("gender", "age") if people.looks}
+    told = given(people.faces.labels, len(people.faces))
+    return seen | {
+        name: told[name] for name in ("gender", "age") if name in told and (told[name] != "").all()
+    }
 
 
 class Published(NamedTuple):
@@ -124,8 +115,9 @@ def measured(release: Release, published: Published, known: Known, jobs: int | N
     def code(rgb: NDArray[np.uint8], points: FloatArray) -> dict[str, NDArray[Any]]:
         return {"code": _appearance(known.space, rgb, points)}
 
-    first = _largest(see(sources, [known.recogniser], also=code, jobs=jobs), len(sources))
-    mine = first.rows(published.of)
+    seen = see(sources, [known.recogniser], also=code, jobs=jobs)
+    first = seen.largest(len(sources))
+    mine = seen.rows(first[published.of])
     subject, guarantee = known.people.faces.subject, release.guarantee
     result = score(
         known.recogniser.train,
@@ -149,16 +141,8 @@ def measured(release: Release, published: Published, known: Known, jobs: int | N
         "loss": float(lost[found].mean()) if found.any() else np.nan,
         **_homogeneity(published.of, subject, known.labels),
         "faces": len(sources),
-        "faceless": int((first.photo < 0).sum()),
+        "faceless": int((first < 0).sum()),
     }
-
-
-def _largest(seen: Seen, pictures: int) -> Seen:
-    """Return the largest face of each picture; nothing where none was found."""
-    rows = np.full(pictures, -1, np.intp)
-    photo, row = np.unique(seen.photo, return_index=True)
-    rows[photo] = row
-    return seen.rows(rows)
 
 
 def _appearance(space: AppearanceSpace, rgb: NDArray[np.uint8], points: FloatArray) -> FloatArray:
@@ -187,21 +171,9 @@ def _homogeneity(
     """
     _, one = np.unique(subject, return_index=True)  # people count, not their photos
     group = group[one]
-    entropy = {name: _entropies(group, label[one]) for name, label in labels.items()}
+    mixed = {name: entropy(label[one], group) for name, label in labels.items()}
     nan = {"gender": np.nan, "age": np.nan, "alike": np.nan}
-    if not entropy or len(np.unique(group)) == len(group):
+    if not mixed or len(np.unique(group)) == len(group):
         return nan
-    alike = np.all([e == 0 for e in entropy.values()], axis=0)
-    return nan | {name: float(1 - e.mean()) for name, e in entropy.items()} | {"alike": float(alike.mean())}
-
-
-def _entropies(group: IntArray, label: NDArray[np.str_]) -> FloatArray:
-    """Return the entropy of a label in each group, 1 where all its values are as frequent."""
-    values, which = np.unique(label, return_inverse=True)
-    _, at = np.unique(group, return_inverse=True)
-    table = np.zeros((at.max() + 1, len(values)))
-    np.add.at(table, (at, which), 1)
-    share = table / table.sum(axis=1, keepdims=True)
-    bits = -(share * np.log(np.where(share > 0, share, 1))).sum(axis=1)
-    entropy: FloatArray = bits / np.log(max(len(values), 2))
-    return entropy
+    alike = np.all([e == 0 for e in mixed.values()], axis=0)
+    return nan | {name: float(1 - e.mean()) for name, e in mixed.items()} | {"alike": float(alike.mean())}

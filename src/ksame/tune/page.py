@@ -7,6 +7,7 @@ from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
 
+from ksame.report.words import percent
 from ksame.tune import charts
 from ksame.tune.choose import cuts, safe
 from ksame.tune.tuning import Tuning
@@ -38,6 +39,6 @@ def page(tuning: Tuning) -> str:
             f" about {high.size}."
         ),
         png=lambda data: "data:image/png;base64," + base64.b64encode(data).decode("ascii"),
-        percent=lambda share: "" if share != share else f"{share:.1%}".replace("%", " %"),
+        percent=lambda share: "" if share != share else percent(share),
         number=lambda value: "" if value != value else f"{value:.2f}",
     )
