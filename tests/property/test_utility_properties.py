@@ -121,7 +121,7 @@ def test_the_order_of_the_rows_does_not_matter(seed):
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=10)
+@settings(max_examples=4)
 def test_a_set_that_was_not_changed_loses_nothing(seed):
     rng = np.random.default_rng(seed)
     faces = columns(rng, 24)

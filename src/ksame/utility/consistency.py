@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
-from ksame.core import UsageError
+from ksame.core import IntArray, UsageError
 
 __all__ = ["identity_consistency"]
 
@@ -16,9 +18,9 @@ _BLOCK = 256  # frames at a time
 def identity_consistency(codes: ArrayLike, persons: ArrayLike, *, folds: int = 10) -> float:
     """Return how often the nearest face of another fold is one of the same person [S 7.5.2].
 
-    Frames are dealt to the folds in turn, and each looks for its nearest among the frames of all other
-    folds. Ties are chance: among t nearest faces of which s are the person's own it is right s times in t.
-    The thesis uses LBP codes of published frames; any codes will do.
+    The frames of each person are dealt to the folds in turn, and each looks for its nearest among the
+    frames of all other folds. Ties are chance: among t nearest faces of which s are the person's own it is
+    right s times in t. The thesis uses LBP codes of published frames; any codes will do.
 
     Parameters
     ----------
@@ -41,13 +43,23 @@ def identity_consistency(codes: ArrayLike, persons: ArrayLike, *, folds: int = 1
     x, who = x[there], who[there]
     if not 2 <= folds <= len(x):
         raise UsageError(f"folds must be in [2, {len(x)}]: {len(x)} frames show a face. Got {folds}.")
-    fold = np.arange(len(x)) % folds
+    fold = _rank(who) % folds
     right = 0.0
     for start in range(0, len(x), _BLOCK):
         rows = np.arange(start, min(start + _BLOCK, len(x)))
         far = cdist(x[rows], x)
         far[fold[rows][:, None] == fold] = np.inf
-        nearest = far == far.min(axis=1, keepdims=True)
+        nearest = np.isfinite(far) & (far == far.min(axis=1, keepdims=True))
         own = nearest & (who[rows][:, None] == who)
-        right += float((own.sum(axis=1) / nearest.sum(axis=1)).sum())
+        right += float((own.sum(axis=1) / np.maximum(nearest.sum(axis=1), 1)).sum())
     return right / len(x)
+
+
+def _rank(who: NDArray[Any]) -> IntArray:
+    """Return for each row how many rows (n,) of the same person stand before it."""
+    order = np.argsort(who, kind="stable")
+    _, first = np.unique(who[order], return_index=True)
+    start = np.repeat(first, np.diff(np.append(first, len(who))))
+    rank = np.empty(len(who), np.intp)
+    rank[order] = np.arange(len(who)) - start
+    return rank
