@@ -117,7 +117,8 @@ def _gradients() -> tuple[NDArray[np.intp], FloatArray]:
     """Return orientation and length of every gradient that bytes can have, by (255 + dy, 255 + dx)."""
     dy, dx = np.mgrid[-255:256, -255:256]
     turn = np.arctan2(dy, dx) / np.pi % 1  # without a sign: from dark to light as from light to dark
-    return (turn * _ORIENTATIONS).astype(np.intp) % _ORIENTATIONS, np.hypot(dy, dx)
+    # the small margin: a diagonal lies on an edge, and must not fall here or there by the last bit
+    return (turn * _ORIENTATIONS + 1e-9).astype(np.intp) % _ORIENTATIONS, np.hypot(dy, dx)
 
 
 def hog(chips: NDArray[np.uint8]) -> FloatArray:
