@@ -359,7 +359,7 @@ def unfair(by, n=60):
 def test_those_who_lose_more_are_named_and_the_others_are_not():
     found = worse(unfair(1.0))
     assert found["slice"].tolist() == ["gender: female"]
-    assert found["says"][0].startswith("Worse for gender: female: information loss (appearance,")
+    assert found["says"][0].startswith("Worse for gender female: information loss (appearance,")
     assert found["here"][0] == pytest.approx(2, abs=0.1)
     assert found["all"][0] == pytest.approx(1.5, abs=0.1)
     assert worse(unfair(0.0)).empty
@@ -371,8 +371,16 @@ def test_what_originals_have_too_is_compared_by_what_is_lost():
     after["appearance"][:20:2] = np.nan  # half of the women
     found = worse(measures(before, after, subjects=np.arange(40), labels={"gender": ["f", "m"] * 20}))
     assert found["says"].tolist() == [
-        "Worse for gender: f: faces not found (share) is 0.5 after 0; for all people it is 0.25 after 0."
+        "Worse for gender f: faces not found (share) is 0.5 after 0; for all people it is 0.25 after 0."
     ]
+
+
+def test_of_many_small_differences_as_many_are_shown_as_are_not_noise():
+    table = unfair(1.0)
+    name = "information loss (appearance, standard deviations)"
+    table.attrs["chance"] = {"gender: female": {name: 0.06}, "gender: male": {name: 0.09}}
+    assert worse(table)["slice"].tolist() == ["gender: female"]  # 0.09 <= 2/2 of 0.1 lets the first in, too
+    assert worse(table, level=0.08).empty
 
 
 def test_a_table_without_its_people_is_refused():

@@ -16,20 +16,20 @@ from ksame.utility.figures import Figure
 __all__ = ["chance", "harm", "worse"]
 
 
-def worse(table: pd.DataFrame, *, level: float = 0.05) -> pd.DataFrame:
+def worse(table: pd.DataFrame, *, level: float = 0.1) -> pd.DataFrame:
     """Return who is treated worse than the others, where that is more than noise.
 
-    The people of a slice are compared with all others by Welch's test on each person's mean, and the level
-    is divided by the number of comparisons: with nothing to find, one table in twenty shows a line.
-    People of one group share a published face, so they are not quite independent: a line is a reason to
-    look, not a proof.
+    The people of a slice are compared with all others by Welch's test on each person's mean. So many
+    comparisons find something by chance: the lines shown are those of Benjamini and Hochberg (1995), among
+    which one in ten is expected to be noise. And people of one group share a published face, so they are
+    not quite independent. A line is a reason to look, not a proof.
 
     Parameters
     ----------
     table : DataFrame
         As ``measures`` returned it.
     level : float
-        The chance of a false alarm in the whole table.
+        The share of noise among the lines that is put up with.
 
     Returns
     -------
@@ -39,18 +39,17 @@ def worse(table: pd.DataFrame, *, level: float = 0.05) -> pd.DataFrame:
     """
     if "chance" not in table.attrs:
         raise UsageError("worse needs the table as measures() returned it: its attrs are gone.")
-    chances = [
+    value = table.set_index(["slice", "measure"])[["original", "deidentified"]].to_dict("index")
+    tests = sorted(
         (chance, name, measure)
         for name, by_measure in table.attrs["chance"].items()
         for measure, chance in by_measure.items()
-        if not np.isnan(chance)
-    ]
-    value = table.set_index(["slice", "measure"])[["original", "deidentified"]].to_dict("index")
+        if not np.isnan(chance) and (name, measure) in value
+    )
+    small = [rank for rank, (chance, *_) in enumerate(tests, 1) if chance <= level * rank / len(tests)]
     lines = []
-    for chance, name, measure in sorted(chances):
-        here, everyone = value.get((name, measure)), value.get(("all", measure))
-        if here is None or everyone is None or chance > level / len(chances):
-            continue
+    for _, name, measure in tests[: max(small, default=0)]:
+        here, everyone = value[name, measure], value["all", measure]
         sign = 1 if table.attrs["better"][measure] == "less" else -1
         lost = [_lost(line) for line in (here, everyone)]
         if sign * (lost[0] - lost[1]) > 0:
@@ -69,7 +68,8 @@ def _sentence(name: str, measure: str, here: Mapping[Any, float], everyone: Mapp
         old, new = line["original"], line["deidentified"]
         return f"{new:.3g}" if np.isnan(old) else f"{new:.3g} after {old:.3g}"
 
-    return f"Worse for {name}: {measure} is {told(here)}; for all people it is {told(everyone)}."
+    who = name.replace(": ", " ")
+    return f"Worse for {who}: {measure} is {told(here)}; for all people it is {told(everyone)}."
 
 
 def harm(one: Figure) -> FloatArray:
