@@ -1,0 +1,52 @@
+"""Figures for Sun's experiments: no global state, so that experiments may run side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+
+def figure(title: str, panels: int) -> tuple[Figure, Sequence[Axes]]:
+    """Return a figure with panels side by side, three in a row."""
+    rows, columns = -(-panels // 3), min(panels, 3)
+    made = Figure(figsize=(1 + 5.5 * columns, 0.4 + 4 * rows), layout="constrained")
+    made.suptitle(title)
+    return made, [made.add_subplot(rows, columns, i + 1) for i in range(panels)]
+
+
+def lines(
+    ax: Axes,
+    table: pd.DataFrame,
+    value: str,
+    unit: str,
+    *,
+    by: tuple[str, ...] = ("method",),
+    x: str = "k",
+    x_unit: str = "k (people behind each face)",
+    bound: bool = True,
+) -> None:
+    """Draw a column over another, one line for each value of some columns; ``bound``: and 1/k."""
+    for mark, (name, rows) in zip("osD^vx*P", table.groupby(list(by), sort=False), strict=False):
+        ax.plot(rows[x], rows[value], marker=mark, label=", ".join(map(str, name)))
+    if bound:
+        k = np.unique(table[x])
+        ax.plot(k, 100 / k, "k--", linewidth=1, label="1/k")
+    ax.set(xlabel=x_unit, ylabel=unit, ylim=(0, None))
+    ax.legend()
+    ax.grid(alpha=0.3)
+
+
+def bars(ax: Axes, table: pd.DataFrame, names: str, columns: Sequence[str], unit: str) -> None:
+    """Draw some columns side by side for each row."""
+    width = 0.8 / len(columns)
+    place = np.arange(len(table))
+    for i, column in enumerate(columns):
+        ax.bar(place + width * (i - (len(columns) - 1) / 2), table[column], width, label=column)
+    ax.set_xticks(place, table[names].tolist(), rotation=30, ha="right")
+    ax.set(ylabel=unit, ylim=(0, None))
+    ax.legend()
+    ax.grid(axis="y", alpha=0.3)
