@@ -1,24 +1,35 @@
-"""Photos in, files out: whatever people's folders hold is read, what is written carries nothing extra.
+"""Photos and videos in, files out: what people's folders hold is read, what is written has nothing extra.
 
-Reading is by Pillow, upright and in sRGB (docs/decisions/0001). Writing drops every metadata block, and
+Photos are read by Pillow, upright and in sRGB (docs/decisions/0001); videos by PyAV, picture by picture,
+with their own clock. Writing drops every metadata block, and
 a folder appears whole or not at all (docs/decisions/0002).
 """
 
 from ksame.media._find import SUFFIXES, Photo, find, skipped
 from ksame.media._metadata import metadata_of
 from ksame.media._read import preview, read
+from ksame.media._video import Clip, Frame, frames, probe
+from ksame.media._video_metadata import metadata_of_video
+from ksame.media._video_write import Written, write_video
 from ksame.media._write import decode, encode, encode_png, publish
 
 __all__ = [
     "SUFFIXES",
+    "Clip",
+    "Frame",
     "Photo",
+    "Written",
     "decode",
     "encode",
     "encode_png",
     "find",
+    "frames",
     "metadata_of",
+    "metadata_of_video",
     "preview",
+    "probe",
     "publish",
     "read",
     "skipped",
+    "write_video",
 ]

@@ -1,0 +1,321 @@
+"""Pictures become a video again: same clock, size, codec and colours as the source, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+import av
+import numpy as np
+from av.bitstream import BitStreamFilterContext
+from av.container import OutputContainer
+from av.container.core import Flags
+from av.error import FFmpegError
+from av.packet import Packet
+from av.stream import Stream
+from av.video.codeccontext import VideoCodecContext
+from av.video.frame import VideoFrame
+from av.video.reformatter import ColorRange, Interpolation, VideoReformatter
+from av.video.stream import VideoStream
+
+from ksame.core import KSameError, UsageError
+from ksame.media._sound import disguised, kept
+from ksame.media._video import Clip, Frame
+from ksame.media._write import _sibling, _sync
+
+Audio = Literal["keep", "drop", "disguise"]
+CONTAINERS = {".m4v": "mp4", ".mkv": "matroska", ".mov": "mov", ".mp4": "mp4", ".webm": "webm"}
+QUALITY = 80
+QP2LAMBDA = 118  # FFmpeg counts quantiser steps in these
+TO_YUV = Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INP | Interpolation.ACCURATE_RND
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """How a codec is written: fast, by constant quality from ``worst`` (0) to ``best`` (100)."""
+
+    name: str
+    worst: int
+    best: int
+    options: tuple[tuple[str, str], ...] = ()
+    scale: bool = False  # quantiser steps of the old codecs instead of a rate factor
+    units: str = ""  # NAL units that hold no picture, where the encoder writes its name and settings
+
+
+ENCODERS = {
+    "h264": Encoder("libx264", 50, 10, (("preset", "veryfast"),), units="6"),
+    "hevc": Encoder(
+        "libx265",
+        51,
+        12,
+        (("preset", "superfast"), ("x265-params", "log-level=none:info=0")),
+        units="39|40",
+    ),
+    "vp8": Encoder("libvpx", 63, 4, (("deadline", "realtime"), ("cpu-used", "6"), ("b", "100M"))),
+    "vp9": Encoder("libvpx-vp9", 63, 15, (("deadline", "realtime"), ("cpu-used", "7"), ("row-mt", "1"))),
+    "av1": Encoder("libsvtav1", 63, 15, (("preset", "10"),)),
+    "mpeg4": Encoder("mpeg4", 11, 1, scale=True),
+    "mjpeg": Encoder("mjpeg", 11, 1, scale=True),
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written; ``notes`` are sentences on what differs from the source, and what to know."""
+
+    frames: int
+    duration: Fraction
+    notes: tuple[str, ...]
+
+
+def write_video(
+    clip: Clip,
+    target: str | Path,
+    frames: Iterable[Frame],
+    *,
+    audio: Audio = "keep",
+    quality: int | None = None,
+    threads: int = 0,
+) -> Written:
+    """Write a video with the clock, size, codec, colours and sound of its source, and no metadata.
+
+    It appears whole or not at all. Pictures stand upright and need no mark that says so. A codec or
+    pixel format that cannot be written here is replaced, and a note says by which.
+
+    Parameters
+    ----------
+    clip : Clip
+        The source, by ``probe``.
+    target : str or Path
+        A new file; it ends in .mp4, .m4v, .mov, .mkv or .webm.
+    frames : iterable of Frame
+        Those of ``frames(clip.path)`` in order, none left out, with new pictures of the same size. Each
+        carries its own time, so that a variable rate stays as it is.
+    audio : str
+        ``keep`` copies the sound bit for bit, ``drop`` leaves it out, ``disguise`` changes its pitch.
+    quality : int, optional
+        0 to 100. At the default, 80, no change should be seen.
+    threads : int
+        Threads to encode with; 0 is one per core.
+
+    Examples
+    --------
+    >>> write_video(probe("in.mp4"), "out.mp4", frames("in.mp4"))  # doctest: +SKIP
+    """
+    target = Path(target)
+    quality = QUALITY if quality is None else quality
+    _check(target, audio, quality)
+    notes = _notes(clip, audio)
+    with _partial(target) as partial, _output(partial, target, clip) as out:
+        stream = _stream(clip, out, quality, threads, notes)
+        sound: Iterator[Packet[Stream]] = iter(())
+        if audio != "drop":
+            sound = {"keep": kept, "disguise": disguised}[audio](clip, out, notes)
+        count, duration = _weave(clip, out, stream, frames, sound)
+    return Written(count, duration, tuple(notes))
+
+
+def _weave(
+    clip: Clip,
+    out: OutputContainer,
+    stream: VideoStream,
+    frames: Iterable[Frame],
+    sound: Iterator[Packet[Stream]],
+) -> tuple[int, Fraction]:
+    """Write pictures and sound side by side, so that neither waits in memory for the other."""
+    units = next(e.units for e in ENCODERS.values() if e.name == stream.codec_context.codec.name)
+    clean = BitStreamFilterContext(f"filter_units=remove_types={units}", stream) if units else None
+    by, waiting = VideoReformatter(), next(sound, None)
+    count, begin, end = 0, 0, 0
+    for frame in frames:
+        _check_frame(frame, clip, count)
+        while waiting is not None and waiting.dts * waiting.time_base <= frame.time:  # type: ignore[operator]
+            out.mux(waiting)
+            waiting = next(sound, None)
+        _mux(out, stream, clean, stream.encode(_picture(frame, clip, stream, by)))
+        begin = begin if count else frame.pts
+        count, end = count + 1, frame.pts + frame.duration
+    if not count:
+        raise UsageError("There is no picture to write.")
+    _mux(out, stream, clean, stream.encode(None))
+    while waiting is not None:
+        out.mux(waiting)
+        waiting = next(sound, None)
+    return count, (end - begin) * clip.time_base
+
+
+def _mux(
+    out: OutputContainer,
+    stream: VideoStream,
+    clean: BitStreamFilterContext | None,
+    packets: list[Packet[Stream]],
+) -> None:
+    for packet in packets:
+        clock = packet.time_base  # the filter empties the packet
+        for part in [packet] if clean is None else clean.filter(packet):
+            part.stream, part.time_base = stream, clock
+            out.mux(part)
+
+
+def _picture(frame: Frame, clip: Clip, stream: VideoStream, by: VideoReformatter) -> VideoFrame:
+    matrix, reach = clip.colour.conversion(clip.height)
+    rgb = VideoFrame.from_numpy_buffer(np.ascontiguousarray(frame.rgb))
+    picture = by.reformat(
+        rgb,
+        format=stream.codec_context.pix_fmt,
+        src_color_range=ColorRange.JPEG,
+        dst_colorspace=matrix,
+        dst_color_range=reach,
+        interpolation=TO_YUV,
+        threads=1,
+    )
+    colour = clip.colour
+    picture.color_range, picture.colorspace = colour.range, colour.matrix
+    picture.color_trc, picture.color_primaries = colour.transfer, colour.primaries
+    picture.pts, picture.duration, picture.time_base = frame.pts, frame.duration, clip.time_base
+    picture.pict_type = 0  # which pictures stand alone is the encoder's to choose
+    return picture
+
+
+def _stream(clip: Clip, out: OutputContainer, quality: int, threads: int, notes: list[str]) -> VideoStream:
+    """Add a video stream like the source's, or as near to it as can be written."""
+    able = out.supported_codecs
+    for codec in dict.fromkeys((clip.codec, "h264", "vp9")):
+        encoder = ENCODERS.get(codec)
+        if encoder is None or encoder.name not in able:
+            continue
+        for pixels in _pixels(clip):
+            if pixels in _formats(encoder.name) and _opens(clip, encoder, pixels):
+                if codec != clip.codec:
+                    notes.append(f"The pictures are {codec}: {clip.codec} cannot be written here.")
+                if pixels != _pixels(clip)[0]:
+                    notes.append(f"The pixels are {pixels}: {clip.pixels} cannot be written here.")
+                stream = out.add_stream(encoder.name, clip.rate, options=_options(encoder, quality))
+                assert isinstance(stream, VideoStream)
+                _set(stream.codec_context, clip, pixels)
+                stream.codec_context.thread_count = threads
+                stream.time_base = clip.time_base
+                return stream
+    raise UsageError(f"Pictures of {clip.width} x {clip.height} cannot be written into this type of file.")
+
+
+def _pixels(clip: Clip) -> tuple[str, ...]:
+    """Name the pixel formats to try, best first; that of an odd size cannot halve its colours."""
+    own = clip.pixels.replace("yuvj", "yuv").replace("yuva", "yuv")
+    deep = ("yuv420p10le", "yuv444p10le") if clip.bits > 8 else ()
+    return tuple(dict.fromkeys((own, *deep, "yuv420p", "yuv444p")))
+
+
+@cache
+def _formats(encoder: str) -> set[str]:
+    return {form.name for form in av.Codec(encoder, "w").video_formats or ()}
+
+
+def _options(encoder: Encoder, quality: int) -> dict[str, str]:
+    step = round(encoder.worst + (encoder.best - encoder.worst) * quality / 100)
+    options = dict(encoder.options) | {"flags": "+bitexact"}  # else some write their name and version
+    if encoder.scale:
+        return options | {"flags": "+bitexact+qscale", "global_quality": str(step * QP2LAMBDA)}
+    return options | {"crf": str(step)}
+
+
+def _set(context: VideoCodecContext, clip: Clip, pixels: str) -> None:
+    context.width, context.height, context.pix_fmt = clip.width, clip.height, pixels
+    context.time_base, context.framerate = clip.time_base, clip.rate
+    context.sample_aspect_ratio = clip.aspect
+    colour = clip.colour
+    context.color_range, context.colorspace = colour.range, colour.matrix
+    context.color_trc, context.color_primaries = colour.transfer, colour.primaries
+
+
+def _opens(clip: Clip, encoder: Encoder, pixels: str) -> bool:
+    """Whether an encoder takes this size, clock and pixel format: it is asked, its rules are many."""
+    context = av.CodecContext.create(encoder.name, "w")
+    assert isinstance(context, VideoCodecContext)
+    _set(context, clip, pixels)
+    context.options = _options(encoder, QUALITY)
+    try:
+        context.open()
+    except (FFmpegError, ValueError):
+        return False
+    return True
+
+
+def _notes(clip: Clip, audio: Audio) -> list[str]:
+    notes = []
+    if clip.bits > 8:
+        notes.append(f"Shades were rounded from {clip.bits} to 8 bits.")
+    if clip.others:
+        notes.append(f"Left out: {', '.join(sorted(set(clip.others)))}.")
+    if clip.sounds:
+        notes.append(
+            {
+                "keep": "The voices are as they were: people can be known by them.",
+                "disguise": "The voices have another pitch: this is no guarantee, for it can be undone.",
+                "drop": "The sound was left out.",
+            }[audio]
+        )
+    return notes
+
+
+def _check(target: Path, audio: str, quality: int) -> None:
+    if target.suffix.lower() not in CONTAINERS:
+        raise UsageError(f"Videos are written as {', '.join(sorted(CONTAINERS))}. Got {target.name!r}.")
+    if target.exists():
+        raise UsageError(f"{str(target)!r} is there already: choose another name.")
+    if audio not in get_args(Audio):
+        raise UsageError(f"audio must be one of {', '.join(get_args(Audio))}. Got {audio!r}.")
+    if not 0 <= quality <= 100:
+        raise UsageError(f"quality must be an integer from 0 to 100. Got {quality}.")
+
+
+def _check_frame(frame: Frame, clip: Clip, count: int) -> None:
+    if frame.index != count:
+        raise UsageError(f"Pictures must come in order, none left out: {count} is due. Got {frame.index}.")
+    if frame.rgb.shape != (clip.height, clip.width, 3) or frame.rgb.dtype != np.uint8:
+        raise UsageError(
+            f"Picture {count} must be ({clip.height}, {clip.width}, 3) uint8."
+            f" Got {frame.rgb.shape} {frame.rgb.dtype}."
+        )
+
+
+@contextmanager
+def _output(partial: Path, target: Path, clip: Clip) -> Iterator[OutputContainer]:
+    """Open a container that tells nothing of its writer; close it whatever happens."""
+    form = CONTAINERS[target.suffix.lower()]
+    ticks = math.lcm(clip.time_base.denominator, *(sound.rate for sound in clip.sounds))
+    options = {} if form not in ("mp4", "mov") or ticks >= 2**31 else {"movie_timescale": str(ticks)}
+    out = av.open(partial, "w", format=form, container_options=options)  # else starts are rounded to 1 ms
+    out.flags |= Flags.bitexact.value  # type: ignore[operator]  # an int, whatever the stub says
+    try:
+        yield out
+    except BaseException:
+        with suppress(Exception):  # a file without its end is removed anyway
+            out.close()
+        raise
+    out.close()
+
+
+@contextmanager
+def _partial(target: Path) -> Iterator[Path]:
+    """Give a hidden name beside the target, which gets its own name when all is written."""
+    partial = _sibling(target.absolute(), "partial")
+    try:
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+        _sync(partial)
+        partial.rename(target)
+        _sync(partial.parent)
+    except (OSError, FFmpegError) as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise KSameError(f"The disk is full: {str(target)!r} was not written.") from error
+        raise KSameError(f"{str(target)!r} could not be written: {error.strerror or error}.") from error
+    finally:
+        partial.unlink(missing_ok=True)  # it is gone if all went well
