@@ -185,6 +185,15 @@ def test_a_face_that_was_not_found_is_counted_and_not_measured():
     assert table.loc["information loss (appearance, standard deviations)", "deidentified"] == 0
 
 
+def test_when_no_face_is_found_again_that_is_all_there_is_to_say():
+    before = made_up(20) | {"picture": np.zeros((20, 40, 32), np.uint8)}
+    after = {name: np.full(column.shape, np.nan) for name, column in before.items()}
+    table = measures(before, after, subjects=np.arange(20), groups=np.arange(20) // 5)
+    assert whole(table).index[0] == "faces not found (share)"
+    rest = table[(table["measure"] != "faces not found (share)") & (table["slice"] == "all")]
+    assert rest["measure"].str.contains("groups").all()  # what people are grouped is known all the same
+
+
 def test_slices_are_by_what_is_given_or_say_that_it_was_predicted():
     faces = made_up(40)
     told = {"gender": np.array(["f", "m"] * 20), "age": np.array(["24", "37.5"] * 20), "ethnicity": [""] * 40}
