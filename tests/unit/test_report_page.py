@@ -237,6 +237,8 @@ def test_the_strongest_attack_is_told_in_hundreds_of_people() -> None:
     )
     assert strongest(report(results=())) == "No attack was scored."
     assert "nothing was promised" in strongest(STATES["ad hoc"])
+    for state in ("scene above", "said k, above"):  # no promise about the files
+        assert strongest(STATES[state]).endswith("; the bound is 20.")
 
 
 def test_naming_a_whole_group_is_not_naming_a_person() -> None:
@@ -256,6 +258,7 @@ def test_wording_claims_no_more_than_the_release() -> None:
     technique, model, truth, _ = iso20889(STATES["held"])
     assert "randomization" in technique.says
     assert "k = 5" in model.says
+    assert "the pictures are outside the model" in iso20889(STATES["scene above"])[1].says
     assert truth.says.startswith("Not kept")
     assert iso20889(STATES["ad hoc"])[1].says.startswith("None")
 
@@ -357,6 +360,7 @@ def test_colours_of_text_stand_out_by_day_by_night_and_on_paper() -> None:
                 assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)
     for tint in re.findall(r"\.t\d \{ background: #(\w+)", drawn("held")):
         assert contrast("222222", tint) >= 4.5 and contrast("4a4a4a", tint) >= 4.5
+    assert contrast(*re.findall(r"\.chart figcaption \{ color: #(\w+)", drawn("held")), "fff") >= 4.5
     for ink in (charts.INK, charts.SOFT, charts.BLUE, charts.RED):
         assert contrast(ink[1:], "ffffff") >= 4.5
 
@@ -413,10 +417,8 @@ def test_the_same_report_is_the_same_page_and_a_large_one_is_small() -> None:
 def test_charts_say_what_they_show_to_those_who_do_not_see_them() -> None:
     assert "SFace 100 % (94 % to 100 %)" in charts.overview((SEES, BLIND), name="x")
     curve = charts.cmc("naive", [groups()], highlight=("sface",), name="x")
-    assert "SFace" in curve and "the promise allows" in curve
-    assert "the promise allows" not in charts.cmc(
-        "n", [attacked(noise=1.0, bound=None)], highlight=(), name="x"
-    )
+    assert ">SFace<" in curve and ">bound<" in curve
+    assert ">bound<" not in charts.cmc("n", [attacked(noise=1.0, bound=None)], highlight=(), name="x")
     bars = charts.bars([charts.Bar("kept", np.nan, 0.9)], name="x", title="kept")
     assert "kept: not measured before, 90 % after" in bars
 

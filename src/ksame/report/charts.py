@@ -85,7 +85,7 @@ def overview(results: Sequence[Result], *, name: str) -> Markup:
             Line2D([], [], color=SOFT, ls=":", label="guessing"),
         ]
         if any(r.bound < 1 for r in results):
-            handles.append(Line2D([], [], color=RED, ls="--", lw=1.6, label="the promise"))
+            handles.append(Line2D([], [], color=RED, ls="--", lw=1.6, label="the bound"))
         _legend(figure, columns=1, handles=handles)
         says = "; ".join(
             f"{attack}: {recogniser_name(top.recogniser)} {percent(top.rank1)}"
@@ -142,15 +142,17 @@ def cmc(attack: str, results: Sequence[Result], *, highlight: Sequence[str], nam
                     ranks[: len(curve)], curve, color=colour, ls=dashes, marker=marker, ms=4, label=label
                 )
             else:
-                axes.plot(ranks[: len(curve)], curve, color="#9a9a9a", lw=0.8)
+                axes.plot(ranks[: len(curve)], curve, color="#8a8a8a", lw=0.8)
         if any(r.recogniser not in highlight for r in results):
-            axes.plot([], [], color="#9a9a9a", lw=0.8, label="the others")
+            axes.plot([], [], color="#8a8a8a", lw=0.8, label="the others")
         if bound < 1:
             allowed = np.minimum(1, ranks * bound)
-            axes.plot(ranks, allowed, color=RED, ls=(0, (5, 2)), lw=2, label="the promise allows")
+            axes.plot(ranks, allowed, color=RED, ls=(0, (5, 2)), lw=2, label="bound")
         axes.plot(ranks, np.minimum(1, ranks * results[0].chance), color=SOFT, ls=":", label="guessing")
-        axes.set(xlabel="guesses allowed", ylabel="person among them", ylim=(0, 1.03))
-        axes.set_title(attack, fontsize=12, fontweight="bold")
+        axes.set(ylim=(0, 1.03))
+        axes.set_xlabel("guesses allowed", fontsize=12)
+        axes.set_ylabel("person among them", fontsize=12)
+        axes.set_title(attack, fontsize=13, fontweight="bold")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_yticks([0, 0.5, 1])
         _per_cent(axes.yaxis)
@@ -164,24 +166,26 @@ def cmc(attack: str, results: Sequence[Result], *, highlight: Sequence[str], nam
 
 
 def bars(rows: Sequence[Bar], *, name: str, title: str) -> Markup:
-    """Draw shares of the originals and of the published faces, a pair of bars for each."""
-    with _figure(42 * len(rows) + 70) as figure:
+    """Draw shares of the originals and of the published faces, side by side; or of the latter alone."""
+    looks = [("originals", PALE, "////"), ("published faces", BLUE, "")]
+    pairs = any(np.isfinite(bar.original) for bar in rows)
+    with _figure((42 if pairs else 29) * len(rows) + (70 if pairs else 48)) as figure:
         axes = figure.subplots()
-        for row, (label, original, new) in enumerate(rows):
-            axes.text(0, row - 0.42, label, fontsize=10, va="center")
-            pair = [(original, PALE, "////"), (new, BLUE, "")]
-            there = [bar for bar in pair if np.isfinite(bar[0])]
-            for at, (share, colour, hatch) in zip((row - 0.13, row + 0.19), there, strict=False):
-                axes.barh(at, share, 0.28, color=colour, hatch=hatch, edgecolor=INK, lw=0.5)
-                axes.text(share + 0.01, at, percent(share), fontsize=9, va="center")
+        for row, (label, *pair) in enumerate(rows):
+            axes.text(0, row - (0.42 if pairs else 0.36), label, fontsize=10, va="center")
+            for at, share, (who, colour, hatch) in zip((row - 0.13, row + 0.19), pair, looks, strict=True):
+                if np.isfinite(share):
+                    at, tall = (at, 0.28) if pairs else (row + 0.08, 0.42)
+                    axes.barh(at, share, tall, color=colour, hatch=hatch, edgecolor=INK, lw=0.5, label=who)
+                    axes.text(share + 0.01, at, percent(share), fontsize=9, va="center")
         axes.set(ylim=(len(rows) - 0.6, -0.7), xlim=(0, 1.17))
         axes.set_xticks([0, 0.5, 1])
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         _per_cent(axes.xaxis)
-        for colour, hatch, label in ((PALE, "////", "originals"), (BLUE, "", "published faces")):
-            axes.barh([0], [0], color=colour, hatch=hatch, edgecolor=INK, lw=0.5, label=label)
-        _legend(figure, columns=2)
+        if pairs:
+            known = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))  # each look once
+            _legend(figure, columns=2, handles=list(known.values()))
         return _svg(figure, name, title, _before_and_after(rows, share=True))
 
 

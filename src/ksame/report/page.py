@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
@@ -33,11 +33,9 @@ from ksame.report.words import (
 )
 from ksame.utility import worse
 
-T = TypeVar("T")
-
 PICTURES = 8  # on the page at most: it is for filing, not for browsing
 SYMBOLS = {"holds": "✓", "undecided": "?", "broken": "✗"}
-CHARTS = 3  # of who is treated worse
+CHARTS, SENTENCES = 3, 6  # of who is treated worse
 _SHARES = ("accuracy", "share")  # units of measures that are drawn in per cent
 
 
@@ -172,17 +170,20 @@ def _utility(report: Report) -> dict[str, Any]:
     ]
     return {
         "charts": [
-            charts.bars(part, name=f"utility{i}", title="Originals and published faces, in per cent")
-            for i, part in enumerate(_halves(shares))
+            charts.bars(part, name=f"utility{i}", title=title)
+            for i, (title, part) in enumerate(_with_originals(shares).items())
         ],
-        "tables": _halves(rest),
+        "rest": rest,
     }
 
 
-def _halves(rows: list[T]) -> list[list[T]]:
-    """Return rows in two parts that stand side by side where there is room; a few are left together."""
-    middle = (len(rows) + 1) // 2 if len(rows) > 6 else len(rows)
-    return [part for part in (rows[:middle], rows[middle:]) if part]
+def _with_originals(shares: Sequence[Bar]) -> dict[str, list[Bar]]:
+    """Return the shares that originals have too, and those that tell of published faces only."""
+    parts: dict[str, list[Bar]] = {}
+    for bar in sorted(shares, key=lambda bar: math.isnan(bar.original)):
+        who = "Published faces" if math.isnan(bar.original) else "Originals and published faces"
+        parts.setdefault(f"{who}, in per cent", []).append(bar)
+    return parts
 
 
 def _worse(table: pd.DataFrame) -> dict[str, Any]:
@@ -202,7 +203,8 @@ def _worse(table: pd.DataFrame) -> dict[str, Any]:
             charts.dots(sliced[m], whole=whole[m], share=_is_share(m), name=f"slices{i}", title=m)
             for i, m in enumerate(drawn)
         ],
-        "sentences": found["says"].tolist(),
+        "sentences": found["says"].tolist()[:SENTENCES],
+        "more": max(0, len(found) - SENTENCES),
         "measured": bool(sliced),
     }
 

@@ -26,6 +26,7 @@ _RECOGNISERS = {
 }
 _ATTACKS = {
     "naive": "comparing released faces with known photos",
+    "naive, other photo": "comparing released faces with other photos of the people",
     "reverse": "looking for known photos among the released faces",
     "parrot": "comparing released faces with known photos treated in the same way",
     "automatic parrot": "guessing the blur or the blocks and treating known photos alike",
@@ -86,15 +87,10 @@ def recogniser_name(name: str) -> str:
 def attack_says(name: str) -> str:
     """Return what an attack does, in words.
 
-    >>> attack_says("naive, other photo")
-    'comparing released faces with known photos (other photo)'
-    >>> attack_says("brute force")
-    'with the attack "brute force"'
+    >>> attack_says("reverse"), attack_says("brute force")
+    ('looking for known photos among the released faces', 'with the attack "brute force"')
     """
-    head, _, rest = name.replace("_", " ").replace("-", " ").partition(",")
-    if head not in _ATTACKS:
-        return f'with the attack "{name}"'
-    return _ATTACKS[head] + (f" ({rest.strip()})" if rest else "")
+    return _ATTACKS.get(name.replace("_", " ").replace("-", " "), f'with the attack "{name}"')
 
 
 def attacker(result: Result) -> str:
@@ -125,7 +121,9 @@ def strongest(report: Report) -> str:
     result = best(report.results)
     if result is None:
         return "No attack was scored."
-    allowed = f"the promise allows {of_100(result.bound)}" if result.bound < 1 else "nothing was promised"
+    allowed = f"the promise allows {of_100(result.bound)}" if covers_files(report) else "nothing was promised"
+    if result.bound < 1 and not covers_files(report):  # of codes, or on somebody's word
+        allowed = f"the bound is {of_100(result.bound)}"
     return (
         f"The best attacker we tried, {attacker(result)} {named(result)};"
         f" guessing would name {of_100(result.chance)}; {allowed}."
@@ -159,12 +157,17 @@ def _headline(report: Report) -> Headline:
         )
     if not k_anonymous(report):
         return _said(report) if report.certificate.get("bound", 1) < 1 else _unpromised(report)
-    return _proved(report) if report.certificate.get("scope") == "file" else _measured(report)
+    return _proved(report) if covers_files(report) else _measured(report)
 
 
 def k_anonymous(report: Report) -> bool:
     """Whether a certificate that verifies promises a bound."""
     return not report.broken and str(report.certificate.get("kind", "none")).startswith("k-anonymity")
+
+
+def covers_files(report: Report) -> bool:
+    """Whether the bound that is promised covers the files, and not the codes alone."""
+    return k_anonymous(report) and report.certificate.get("scope") == "file"
 
 
 def people_counted(report: Report) -> bool:
@@ -310,7 +313,7 @@ def _undecided(report: Report) -> str:
 def wp216(report: Report) -> tuple[Finding, ...]:
     """Return the three questions of WP216 with what the evidence says for this release."""
     k = report.certificate.get("k")
-    proved = k_anonymous(report) and report.certificate.get("scope") == "file"
+    proved = covers_files(report)
     top = best(report.results)
     if proved:
         single = (
@@ -355,11 +358,12 @@ def iso20889(report: Report) -> tuple[Finding, ...]:
         else "The face is altered or masked; no group shares it. Treat it as masking or randomization, as the"
         " method does."
     )
+    where = "the face" if covers_files(report) else "the face code; the pictures are outside the model"
     model = (
-        f"K-anonymity model, k = {certificate['k']}, counted in people (data principals), on the face as the"
-        " only quasi-identifier. No l-diversity or t-closeness is claimed."
+        f"K-anonymity model, k = {certificate['k']}, counted in people (data principals), with one"
+        f" quasi-identifier: {where}. No l-diversity or t-closeness is claimed."
         if bounded
-        else "None: no formal model applies, and the privacy is measured only."
+        else "None: no formal model applies, and privacy is measured only."
     )
     return (
         Finding("De-identification technique", "What was done to the data?", technique),
