@@ -10,6 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 
+def means(table: pd.DataFrame, column: str, *, by: str = "method") -> dict[str, float]:
+    """Return a column's mean for each value of another."""
+    return {str(name): float(rows[column].mean()) for name, rows in table.groupby(by)}
+
+
 def figure(title: str, panels: int) -> tuple[Figure, Sequence[Axes]]:
     """Return a figure with panels side by side, three in a row."""
     rows, columns = -(-panels // 3), min(panels, 3)

@@ -6,7 +6,7 @@ that comes with the package, which has seen none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ from ksame.attack.recognise import euclidean
 from ksame.attack.score import score
 from ksame.core import FloatArray
 from ksame.experiments.base import Data, Outcome
-from ksame.experiments.plots import figure, lines
+from ksame.experiments.plots import figure, lines, means
 from ksame.experiments.sun_photos import (
     background,
     backgrounds,
@@ -38,10 +38,11 @@ from ksame.represent import AppearanceSpace
 from ksame.represent.eigen import principal
 
 KS = (2, 3, 5, 8, 10)
-RUNS = 10  # [S 4.3.2, 7.4.1]
+RUNS = 5  # Deviation: the thesis has 10 [S 4.3.2, 7.4.1]; ours are drawn, which takes time
 MANY = 100  # Deviation: the thesis has 1000 [S 5.4.2]; the means do not change any more
 BELOW = "just below 1/k"
 RANK1, SMILE = "ours: rank-1 (%)", "ours: seen to smile (%)"
+ASTRAY = "ours: runs that promise wrong-map (%)"
 THESIS_4_3 = {
     ("k-Same-M", "appearance model"): "2-3 below 1/k",
     ("k-Same-M", "eigenfaces"): "falls with 1/k",
@@ -81,16 +82,17 @@ def toy(data: Data, *, records: int = 100, sets: int = 20) -> Outcome:
     drawing, (left, right) = figure("Toy data in two dimensions [S fig. 2.4]", 2)
     lines(left, table, RANK1, "rank-1 (%)")
     lines(right, table, square, "mean squared distance to the centroid", bound=False)
-    mean = table.groupby("method")[[RANK1, square]].mean()
-    (risk, near), (other, far) = mean.loc["MDAV-generic"], mean.loc["k-Same"]
+    risk, near = means(table, RANK1), means(table, square)
     return Outcome(
         "k-Same against MDAV-generic on toy data [S fig. 2.4]",
         table,
         drawing,
-        f"Averaged over k, MDAV's rank-1 is {risk:.1f} % and k-Same's {other:.1f} %; the thesis finds both"
-        " below 1/k and MDAV's nearer to it, because its centroids stand better for their own members."
-        f" MDAV's squared distances are {near / far:.2f} of k-Same's. The thesis draws curves and states no"
-        f" numbers, nor how many records it drew: ours are {sets} sets of {records}.",
+        f"Averaged over k, MDAV's rank-1 is {risk['MDAV-generic']:.1f} % and k-Same's"
+        f" {risk['k-Same']:.1f} %; the thesis finds both below 1/k and MDAV's nearer to it, because its"
+        " centroids stand better for their own members."
+        f" MDAV's squared distances are {near['MDAV-generic'] / near['k-Same']:.2f} of k-Same's. The thesis"
+        " draws curves and states no numbers, nor how many records it drew: ours are"
+        f" {sets} sets of {records}.",
     )
 
 
@@ -136,12 +138,14 @@ def diverse(data: Data) -> Outcome:
     rows = []
     for k in _ks(data):
         same, _ = centroid(codes, mdav(codes, k))
-        rows.append(("k-Same-M", k, 100 * _risk(same, codes), 100 / k, BELOW))
+        rows.append(("k-Same-M", k, 100 * _risk(same, codes), 0.0, 100 / k, BELOW))
         for single, stated in SINGLE:
-            runs = (kdiff(codes, k, rng=seed, single=single)[0] for seed in range(MANY))
-            risk = 100 * np.mean([_risk(new, codes) for new in runs])
-            rows.append((f"k-Diff-furthest, {single}", k, risk, 100 / k, stated))
-    table = pd.DataFrame(rows, columns=["method", "k", RANK1, "1/k (%)", "thesis: rank-1 (%)"])
+            runs = [kdiff(codes, k, rng=seed, single=single) for seed in range(MANY)]
+            risk = float(np.mean([_risk(new, codes) for new, _ in runs]))
+            astray = float(np.mean([guarantee.wrong_map for _, guarantee in runs]))
+            rows.append((f"k-Diff-furthest, {single}", k, 100 * risk, 100 * astray, 100 / k, stated))
+    columns = ["method", "k", RANK1, ASTRAY, "1/k (%)", "thesis: rank-1 (%)"]
+    table = pd.DataFrame(rows, columns=columns)
     drawing, (ax,) = figure("Faces that stay distinct [S fig. 5.4]", 1)
     lines(ax, table, RANK1, "rank-1 (%)")
     most = table.groupby("method")[RANK1].max()
@@ -183,17 +187,16 @@ def diversity(data: Data, *, k: int = 5) -> Outcome:
         ax.hist(d, bins, histtype="step", label=name)
     ax.set(xlabel="distance of two codes (median original = that of the thesis)", ylabel="pairs of faces")
     ax.legend()
-    kept = table.set_index("faces")[["ours: mean", "ours: std"]]
-    kept = 100 * kept / kept.loc["original"]
+    mean, std = (dict(zip(table["faces"], table[c] / table[c][0], strict=True)) for c in columns[4:6])
     return Outcome(
         "Diversity of de-identified faces [S table 5.1]",
         table,
         drawing,
         "Our distances are scaled so that the median of the originals is the thesis's. k-Diff-furthest keeps"
-        f" {kept.loc['k-Diff-furthest', 'ours: mean']:.0f} % of the originals' mean distance and"
-        f" {kept.loc['k-Diff-furthest', 'ours: std']:.0f} % of their spread (thesis: 104 % and 90 %),"
-        f" k-Same-furthest {kept.loc['k-Same-furthest', 'ours: mean']:.0f} % of the mean distance (74 %),"
-        f" k-Same-closest {kept.loc['k-Same-closest', 'ours: mean']:.0f} % (49 %).",
+        f" {100 * mean['k-Diff-furthest']:.0f} % of the originals' mean distance and"
+        f" {100 * std['k-Diff-furthest']:.0f} % of their spread (thesis: 104 % and 90 %),"
+        f" k-Same-furthest {100 * mean['k-Same-furthest']:.0f} % of the mean distance (74 %),"
+        f" k-Same-closest {100 * mean['k-Same-closest']:.0f} % (49 %).",
     )
 
 
@@ -219,8 +222,7 @@ def expressions(data: Data) -> Outcome:
     drawing, (left, right) = figure("Smiles carried to new faces [S fig. 7.5-7.6]", 2)
     lines(left, table, RANK1, "rank-1 (%)")
     lines(right, table, SMILE, "seen to smile by LDA (%)", bound=False)
-    mean = table.groupby("method")[columns[2:6]].mean()
-    select_, plain, fet = (mean.loc[name] for name in THESIS_7)
+    select_, plain, fet = ({c: means(table, c)[name] for c in columns[2:6]} for name in THESIS_7)
     return Outcome(
         "Expression transfer on stills [S fig. 7.5-7.6]",
         table,
@@ -264,7 +266,7 @@ def _risk(new: FloatArray, old: FloatArray, who: NDArray[Any] | None = None) -> 
     return score(euclidean, old, new, who, who, attack="naive", recogniser="codes").rank1
 
 
-def _vectors(rgb: Sequence[NDArray[np.uint8]], points: FloatArray) -> FloatArray:
+def _vectors(rgb: Iterable[NDArray[np.uint8]], points: FloatArray) -> FloatArray:
     """Return faces without their surroundings as rows of pixels [S 4.3.2]."""
     faces = [window(photo, mesh, 200, "face") for photo, mesh in zip(rgb, points, strict=True)]
     return pixels(np.stack(faces)).astype(np.float64)
@@ -275,7 +277,7 @@ def _drawn(space: AppearanceSpace, codes: FloatArray) -> FloatArray:
     unlike, which = np.unique(codes, axis=0, return_inverse=True)
     pictures = space.decode(unlike)
     scale = pictures.shape[2] / FRAME.width
-    return _vectors(list(pictures), space.shapes(unlike) * scale)[which.ravel()]
+    return _vectors(pictures, space.shapes(unlike) * scale)[which.ravel()]
 
 
 def _eigenfaces(x: FloatArray, who: NDArray[Any], seed: int) -> Callable[[FloatArray], FloatArray]:
