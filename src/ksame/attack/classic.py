@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
-from sklearn.metrics.pairwise import additive_chi2_kernel
 
 from ksame.attack.score import Match
 from ksame.core import FloatArray
@@ -32,7 +31,7 @@ SIDE = 102  # px: less 2, 4 and 6 it is whole cells of HOG, LBP and LPQ
 # the middle of the inner face, (128, 180) on the canonical frame, at two thirds of its scale
 _INNER = np.array([[2 / 3, 0, SIDE / 2 - 0.5 - 128 * 2 / 3], [0, 2 / 3, SIDE / 2 - 0.5 - 180 * 2 / 3]])
 _ENOUGH = 1000  # faces from which a space is learnt: [G5 5.2] take a fifth of theirs
-_BLOCK = 128  # gallery faces that are held as floats at a time
+_BLOCK = 512  # gallery faces that are held as floats at a time
 
 
 def chips(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.uint8]:
@@ -237,22 +236,34 @@ def _scatter(y: FloatArray, subjects: NDArray[Any]) -> tuple[FloatArray, FloatAr
 
 def chi_square(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     """Return the chi-square distance of histograms, sum (p - q)^2 / (p + q) [S table 6.2]."""
-    return _by_blocks(gallery, lambda p, q: -additive_chi2_kernel(p, q))
+    return _by_blocks(gallery, _chi_square, 32)  # few enough for the processor's cache: four times as fast
+
+
+def _chi_square(p: FloatArray, q: FloatArray) -> FloatArray:
+    far = np.empty((len(p), len(q)), p.dtype)
+    some = np.maximum(q, 1e-9)  # where both are 0 nothing is added
+    for i, row in enumerate(p):
+        difference = q - row
+        np.einsum("ij,ij->i", difference, difference / (some + row), out=far[i])
+    return far
 
 
 def cosine(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     """Return one minus the cosine [S table 6.2]; a code of zeros is equally far from all."""
-    return _by_blocks(gallery, lambda p, q: 1 - _unit(p) @ _unit(q).T)
+    far = _by_blocks(gallery, lambda p, q: 1 - p @ _unit(q).T, _BLOCK)
+    return lambda probes: far(_unit(_floats(probes)))
 
 
-def _by_blocks(gallery: NDArray[Any], distance: Callable[[FloatArray, FloatArray], FloatArray]) -> Match:
+def _by_blocks(
+    gallery: NDArray[Any], distance: Callable[[FloatArray, FloatArray], FloatArray], size: int
+) -> Match:
     """Return a distance that holds a part of the gallery as floats at a time, and uses all cores."""
-    starts = range(0, len(gallery), _BLOCK)
+    starts = range(0, len(gallery), size)
 
     def match(probes: NDArray[Any]) -> FloatArray:
         p = _floats(probes)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            parts = pool.map(lambda start: distance(p, _floats(gallery[start : start + _BLOCK])), starts)
+            parts = pool.map(lambda start: distance(p, _floats(gallery[start : start + size])), starts)
             return np.hstack(list(parts))
 
     return match
