@@ -1,8 +1,8 @@
 """Recognisers of the papers, from before the networks: eigenfaces, fisherfaces, LBP, HOG, LPQ.
 
 All look at the same grey chip, 102 x 102 pixels: the face from the eyebrows to below the mouth, the
-eyes 59 pixels apart, registered by eye centres and nose tip [N 2]. Hair, contour and background are
-outside: what those tell is for the attack on the background.
+eyes 59 pixels apart, registered by eye centres and nose tip [N 2]. Hair and background are outside,
+but for what shows beside a narrow jaw: what those tell is for the attack on the background.
 
 A code is small, and a function of its own chip alone to the last bit. What is learnt is learnt from
 the gallery, in ``train``. Sizes and shares were chosen on the ORL and CSU sets.
