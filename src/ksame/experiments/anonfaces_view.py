@@ -1,0 +1,151 @@
+"""What the experiments of [A] share: people as a recogniser sees them, and one new face for each group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame import render
+from ksame.apart import looks
+from ksame.attack.recognise import Recogniser, choose
+from ksame.attack.score import score
+from ksame.core import FaceSet, FloatArray, IntArray, Partition, WeightsError
+from ksame.experiments.base import Data, codes_of
+from ksame.geometry import MESH, with_ring
+from ksame.replace.mix import risk_weights
+from ksame.represent import AppearanceSpace, EigenSpace, PixelSpace
+from ksame.utility.slices import known
+
+NETWORKS = ("dlib", "facenet", "sface", "mobilefacenet")  # [A 3.3.2] has the first two
+THRESHOLD = 0.6  # of dlib [A 3.4]
+
+
+class View(NamedTuple):
+    """One neutral photo of each of n people, and what a recogniser makes of it and of the other photo."""
+
+    faces: FaceSet
+    points: FloatArray  # (n, 468, 2): in pixels of the pictures
+    eye: Recogniser
+    threshold: float
+    seen: NDArray[Any]  # (n, e)
+    other: NDArray[Any]  # (n, e): of the smiling photos
+    space: AppearanceSpace
+
+    def rows(self, index: IntArray) -> View:
+        """Return some of the people."""
+        return self._replace(
+            faces=self.faces[index],
+            points=self.points[index],
+            seen=self.seen[index],
+            other=self.other[index],
+        )
+
+
+def view_of(data: Data) -> View:
+    """Return the neutral photos, seen by the first of the paper's networks that is here."""
+    neutral, smiling = data.only("neutral"), data.only("smiling")
+    eye = _networks()[0]
+    return View(
+        faces=neutral.faces,
+        points=neutral.points,
+        eye=eye,
+        threshold=THRESHOLD if eye.name == "dlib" else eye.same_person or np.inf,
+        seen=codes_of(eye, neutral.faces.rgb, neutral.points),
+        other=codes_of(eye, smiling.faces.rgb, smiling.points),
+        space=AppearanceSpace.shipped(),
+    )
+
+
+def _networks() -> list[Recogniser]:
+    """Return the recognisers that are here, those of the paper first."""
+    found: list[Recogniser] = []
+    missing: list[WeightsError] = []
+    for name in NETWORKS:
+        try:
+            found += choose(name)[0]
+        except WeightsError as error:
+            missing.append(error)
+    if not found:
+        raise missing[0]
+    return found
+
+
+def embeddings(view: View) -> dict[str, FloatArray]:
+    """Return codes to group by: two networks if there are, and principal components of the pixels."""
+    more = [who for who in _networks() if who.name != view.eye.name][:1]
+    spaces = {view.eye.name: view.seen}
+    spaces |= {who.name: codes_of(who, view.faces.rgb, view.points) for who in more}
+    return spaces | {"PCA": EigenSpace.fit(view.faces).encode(view.faces)}
+
+
+def fitting(view: View, ks: Sequence[int]) -> list[int]:
+    """Return the k that leave at least two groups; with few people, their half in place of larger ones."""
+    most = len(view.faces) // 2
+    return sorted({min(k, most) for k in ks})
+
+
+def drawn(
+    view: View, groups: Partition, generator: str, weights: FloatArray | None = None
+) -> tuple[NDArray[np.uint8], FloatArray, IntArray]:
+    """Return one picture per group, its landmarks, and the group of each person."""
+    if generator == "appearance":
+        made = [_portrait(view, rows, weights) for rows in groups.groups]
+        return np.stack([rgb for rgb, _ in made]), np.stack([points for _, points in made]), groups.labels
+    space = (PixelSpace if generator == "pixel means" else EigenSpace).fit(view.faces)
+    codes = space.encode(view.faces)
+    rgb = space.decode(np.stack([codes[rows].mean(axis=0) for rows in groups.groups]))
+    return rgb, np.stack([view.points[rows].mean(axis=0) for rows in groups.groups]), groups.labels
+
+
+def _portrait(
+    view: View, rows: IntArray, weights: FloatArray | None = None
+) -> tuple[NDArray[np.uint8], FloatArray]:
+    """Return a group's face as ksame publishes it, and its landmarks [A eq. 1]."""
+    w = np.ones(len(rows)) if weights is None else weights[rows]
+    face = render.surrogate(
+        view.faces.rgb[rows], with_ring(view.points[rows]), w / w.sum(), view.space.ringed
+    )
+    return render.portrait(face), face.shape[:MESH]
+
+
+def adjusted(view: View, groups: Partition) -> FloatArray:
+    """Return weights that take from people whom the recogniser finds in their group's face [A 3.4].
+
+    Deviation: at most 4 rounds of a fifth of the weight, where the paper goes on until nobody is found.
+    """
+    n = len(view.faces)
+
+    def at_risk(weights: FloatArray, rows: IntArray) -> NDArray[np.bool_]:
+        rgb, points = _portrait(view, rows, weights)
+        new = codes_of(view.eye, rgb[None], points[None])
+        return np.asarray(np.linalg.norm(view.seen[rows] - new, axis=1) < view.threshold)
+
+    # the mixed code of unit vectors is the vector of the weights
+    return risk_weights(np.eye(n), groups, at_risk, beta=0.2, rounds=4).weights
+
+
+def compared(view: View, new: NDArray[Any]) -> tuple[float, float, float]:
+    """Return information loss, the share of people within the threshold of their new face, and rank-1."""
+    distance = np.linalg.norm(view.seen - new, axis=1)  # [A def. 3.2]
+    within = 100 * float((distance < view.threshold).mean())
+    return float(distance.mean()), within, 100 * rank1(view, view, new)
+
+
+def rank1(everyone: View, some: View, new: NDArray[Any]) -> float:
+    """Return how often new codes of some people are nearest to the other photo of their person."""
+    names = everyone.faces.subject, some.faces.subject
+    return score(
+        everyone.eye.train, everyone.other, new, *names, attack="naive", recogniser=everyone.eye.name
+    ).rank1
+
+
+def labels_of(faces: FaceSet) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
+    """Return gender and age band as given for all, else as they appear."""
+    told = known(faces.labels, len(faces))
+    if all(name in told and (told[name] != "").all() for name in ("gender", "age")):
+        return told["gender"], told["age"]
+    seen = looks(faces)
+    return seen.gender, seen.age

