@@ -37,10 +37,11 @@ def lines(
     """Draw a column over another, one line for each value of some columns; ``bound``: and 1/k."""
     for mark, (name, rows) in zip("osD^vx*P", table.groupby(list(by), sort=False), strict=False):
         ax.plot(rows[x], rows[value], marker=mark, label=", ".join(map(str, name)))
+    places = np.unique(table[x])
     if bound:
-        k = np.unique(table[x])
-        ax.plot(k, 100 / k, "k--", linewidth=1, label="1/k")
-    ax.set(xlabel=x_unit, ylabel=unit, ylim=(0, None))
+        ax.plot(places, 100 / places, "k--", linewidth=1, label="1/k")
+    most = ax.get_ylim()[1]
+    ax.set(xlabel=x_unit, ylabel=unit, xticks=places, ylim=(-0.03 * most, most))  # lines at 0 are to be seen
     ax.legend()
     ax.grid(alpha=0.3)
 
@@ -52,6 +53,6 @@ def bars(ax: Axes, table: pd.DataFrame, names: str, columns: Sequence[str], unit
     for i, column in enumerate(columns):
         ax.bar(place + width * (i - (len(columns) - 1) / 2), table[column], width, label=column)
     ax.set_xticks(place, table[names].tolist(), rotation=30, ha="right")
-    ax.set(ylabel=unit, ylim=(0, None))
-    ax.legend()
+    ax.set(ylabel=unit, ylim=(0, 1.4 * ax.get_ylim()[1]))  # room for the legend
+    ax.legend(loc="upper right", fontsize="small")
     ax.grid(axis="y", alpha=0.3)

@@ -99,7 +99,7 @@ def _photo(data: Data, row: int) -> Picture:
 
 # --- faces in their surroundings [S 6] ---
 
-RUNS = 3  # Deviation: the thesis has 10 runs of k-Diff-furthest; drawing them would take an hour
+RUNS = 3  # Deviation: the thesis has 10 [S 6.3.3]; a photo takes a while to draw
 K = 5  # the thesis does not state the k of chapter 6
 SCALE = 200 / 190  # the mean shape, 190 px wide on the canonical frame, is about 200 px wide [S 6.3.2]
 CENTRE = np.array([130.0, 196.0])  # of the mean shape, eyebrows to chin, on the canonical frame
@@ -244,7 +244,7 @@ def _surroundings(data: Data, title: str, views: Sequence[View], attacks: Sequen
     said = []
     for ax, ((attack, kept, size), rows) in zip(axes, panels, strict=True):
         bars(ax, rows, "feature", (ORIGINAL, DEID, *STATED), "rank-1 (%)")
-        ax.set(title=f"{attack}, background {kept}, {size} px", ylim=(0, 100))
+        ax.set(title=f"{attack}, background {kept}, {size} px", ylim=(0, 140), yticks=range(0, 101, 20))
         most = rows[[DEID, STATED[1]]].max()
         said.append(f"{attack}, background {kept}, {size} px: {most.iloc[0]:.1f} % ({most.iloc[1]:.1f} %)")
     return Outcome(
