@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-from ksame.attack.attacks import among, group, intersection, naive, parrot, reconstruction, reverse
+from ksame.attack.attacks import (
+    automatic_parrot,
+    enhancement,
+    group,
+    naive,
+    parrot,
+    reconstruction,
+    reverse,
+)
+from ksame.attack.groups import among, intersection
 from ksame.attack.score import Result
 
-__all__ = ["Result", "among", "group", "intersection", "naive", "parrot", "reconstruction", "reverse"]
+__all__ = [
+    "Result",
+    "among",
+    "automatic_parrot",
+    "enhancement",
+    "group",
+    "intersection",
+    "naive",
+    "parrot",
+    "reconstruction",
+    "reverse",
+]

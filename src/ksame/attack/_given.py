@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ksame.core import FloatArray, InputError, UsageError
 from ksame.gather import Picture, Source
 
-Faces = ArrayLike | Sequence[Picture]
+Faces = ArrayLike | Sequence[Picture] | Sequence[Source]
 """Codes (n, d), or n pictures: uint8 arrays (h, w, 3) or (h, w), or paths; one face is looked at in each."""
 
 
@@ -23,6 +23,8 @@ def given(faces: Faces, name: str) -> FloatArray | list[Source]:
     items: Any = np.asarray(faces) if hasattr(faces, "__array__") else list(faces)  # type: ignore[arg-type]
     if not len(items):
         raise UsageError(f"{name} must show at least one face: there are none.")
+    if isinstance(items[0], Source):
+        return list(items)
     if isinstance(items[0], str | Path):
         missing = [str(item) for item in items if not Path(item).is_file()]
         if missing:
@@ -39,6 +41,14 @@ def given(faces: Faces, name: str) -> FloatArray | list[Source]:
     if np.isinf(codes).any():
         raise UsageError(f"{name} must be finite, or NaN where no face was found.")
     return codes
+
+
+def pictures(faces: Faces) -> list[Source]:
+    """Return pictures, for attacks that look at pixels."""
+    sources = given(faces, "pictures")
+    if not isinstance(sources, list):
+        raise UsageError("Codes have neither blocks nor blur: this attack needs pictures.")
+    return sources
 
 
 def _picture(item: ArrayLike, name: str) -> NDArray[np.uint8]:

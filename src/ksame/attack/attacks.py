@@ -10,19 +10,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from ksame.attack._given import Faces, given, made, one_each, people, promised, several
-from ksame.attack.recognise import Recogniser, deep, euclidean
-from ksame.attack.score import RANKS, Result, Train, interval, score, verdict
+from ksame.attack._given import Faces, given, made, one_each, people, pictures, promised
+from ksame.attack.groups import among
+from ksame.attack.pixels import Degradation, Enhancer, enhanced, estimate, imitated, samples
+from ksame.attack.recognise import Recogniser, choose, euclidean
+from ksame.attack.score import Result, Train, score
 from ksame.attack.see import see
-from ksame.core import FloatArray, Partition, UsageError
+from ksame.core import FloatArray, UsageError, WeightsError
 from ksame.gather import Source, pixels
 from ksame.represent.embedding import default_recogniser
 
@@ -111,6 +112,51 @@ def parrot(
     return _attack("parrot", made(method, mine), released, **options)
 
 
+def automatic_parrot(originals: Faces, released: Faces, **options: Unpack[Options]) -> Result:
+    """Find out how far released faces are pixelated or blurred, do so to the originals, and look [G6 6.2.1].
+
+    Where neither is found this is the naive attack.
+
+    Parameters
+    ----------
+    originals, released : pictures, see ``naive``
+    """
+    photos, places, found, _ = _studied(originals, released, options.get("jobs"))
+    mimic = [
+        Source(photo.name, partial(imitated, found, photo, places[i])) if i in places else photo
+        for i, photo in enumerate(photos)
+    ]
+    return _attack("automatic parrot", mimic, released, places=places, **options)
+
+
+def enhancement(originals: Faces, released: Faces, **options: Unpack[Options]) -> Result:
+    """Find out how far released faces are pixelated or blurred, sharpen them, and look [G6 6.2.2].
+
+    What sharp faces are like is learnt from the originals. Where nothing is found to undo, this is the
+    naive attack.
+
+    Parameters
+    ----------
+    originals, released : pictures, see ``naive``
+    """
+    photos, places, found, sharp = _studied(originals, released, options.get("jobs"))
+    enhance = Enhancer.fit(sharp, found) if found.kind and len(sharp) > 1 else None
+    return _attack("enhancement", photos, released, places=places, enhance=enhance, **options)
+
+
+def _studied(
+    originals: Faces, released: Faces, jobs: int | None
+) -> tuple[list[Source], dict[int, FloatArray], Degradation, NDArray[np.uint8]]:
+    """Return the originals, where their faces are, what was done to the released, and some sharp faces."""
+    photos, published = pictures(originals), pictures(released)
+    seen = see(photos, [], jobs=jobs)
+    places = {i: seen.points[[row]] for i, row in enumerate(seen.largest(len(photos))) if row >= 0}
+    sharp = samples(photos, places=places, jobs=jobs)
+    alike = len(photos) == len(published)
+    found = estimate(samples(published, places=places if alike else None, jobs=jobs), sharp)
+    return photos, places, found, sharp
+
+
 def reconstruction(
     originals: Faces, released: Faces, undo: Callable[[Any], Any], **options: Unpack[Options]
 ) -> Result:
@@ -151,115 +197,14 @@ def group(originals: Faces, released: Faces, guesses: int, **options: Unpack[Opt
     return among(naive(originals, released, **options), guesses)
 
 
-def among(result: Result, guesses: int) -> Result:
-    """Return what an attack achieves that may name several people: with m guesses m times the bound."""
-    if not 1 <= guesses <= RANKS:
-        raise UsageError(f"guesses must be in [1, {RANKS}]. Got {guesses}.")
-    rate = float(result.cmc[min(guesses, len(result.cmc)) - 1])
-    low, high = interval(rate * result.people, result.people)
-    bound = min(1.0, guesses * result.bound)
-    return replace(
-        result,
-        attack="group",
-        rank1=rate,
-        low=low,
-        high=high,
-        chance=min(1.0, guesses * result.chance),
-        bound=bound,
-        verdict=verdict(low, high, bound if bound < 1 else None),
-    )
-
-
-def intersection(
-    groups: ArrayLike | Partition,
-    other_groups: ArrayLike | Partition,
-    subjects: ArrayLike | None = None,
-    other_subjects: ArrayLike | None = None,
-    *,
-    bound: float | None = None,
-    k: int | None = None,
-) -> Result:
-    """Compare two releases: whoever is in both hides among the people who share both his groups.
-
-    Parameters
-    ----------
-    groups, other_groups : (n,), (m,) or Partition
-        The group of each face in the two releases.
-    subjects, other_subjects : (n,), (m,), optional
-        Who each face is. By default row i of both is person i.
-    bound, k : see ``Options``
-
-    Examples
-    --------
-    >>> intersection([0, 0, 1, 1], [0, 1, 0, 1]).rank1
-    1.0
-    """
-    one, two = (_hiding(*release) for release in _releases(groups, other_groups, subjects, other_subjects))
-    both = [person for person in one if person in two]
-    if not both:
-        raise UsageError("The two releases have nobody in common: there is nothing to compare.")
-    several(len(both))
-    left = np.array([len(one[p] & two[p] & set(both)) for p in both])  # whom each of them can still be
-    cmc = np.minimum(np.arange(1, min(len(both), RANKS) + 1)[:, None] / left, 1).mean(axis=1)
-    low, high = interval(float(cmc[0]) * len(both), len(both))
-    promise = promised(bound, k)
-    return Result(
-        attack="intersection",
-        recogniser="groups",
-        rank1=float(cmc[0]),
-        low=low,
-        high=high,
-        chance=1 / len(both),
-        bound=1.0 if promise is None else promise,
-        verdict=verdict(low, high, promise),
-        probes=len(both),
-        gallery=len(both),
-        people=len(both),
-        tpr=math.nan,  # there are no distances
-        cmc=cmc,
-    )
-
-
-def _releases(
-    groups: ArrayLike | Partition,
-    other_groups: ArrayLike | Partition,
-    subjects: ArrayLike | None,
-    other_subjects: ArrayLike | None,
-) -> list[tuple[list[Any], list[Any]]]:
-    """Return the group and the subject of each face, of two releases."""
-    sides = []
-    for release, who in ((groups, subjects), (other_groups, other_subjects)):
-        if isinstance(release, Partition):
-            labels, default = release.labels, release.subjects
-        else:
-            labels = np.asarray(release).ravel()
-            default = np.arange(len(labels)) if subjects is None else np.asarray(subjects)
-        names = default if who is None else np.asarray(who)
-        if len(names) != len(labels):
-            raise UsageError(
-                f"Each face needs a group and a subject. Got {len(labels)} groups and {len(names)} subjects."
-            )
-        sides.append((labels.tolist(), names.tolist()))
-    return sides
-
-
-def _hiding(groups: list[Any], subjects: list[Any]) -> dict[Any, set[Any]]:
-    """Return for each person those who are in all of his groups."""
-    members: dict[Any, set[Any]] = {}
-    for label, person in zip(groups, subjects, strict=True):
-        members.setdefault(label, set()).add(person)
-    hiding: dict[Any, set[Any]] = {}
-    for label, person in zip(groups, subjects, strict=True):
-        hiding[person] = hiding.get(person, members[label]) & members[label]
-    return hiding
-
-
 def _attack(
     attack: str,
     originals: Faces,
     released: Faces,
     *,
     backwards: bool = False,
+    places: Mapping[int, FloatArray] | None = None,
+    enhance: Callable[[NDArray[np.uint8]], NDArray[np.uint8]] | None = None,
     subjects: ArrayLike | None = None,
     released_subjects: ArrayLike | None = None,
     recogniser: str | Recogniser | Train | None = None,
@@ -274,7 +219,16 @@ def _attack(
     who = people([len(side) for side in sides], subjects, released_subjects)
     promise = promised(bound, k)
     taken = [one_each(p, s, "photo") for p, s in zip((photos, released_photos), sides, strict=True)]
-    codes, train, name = _compared(sides, recogniser, jobs)
+    if isinstance(sides[0], list) != isinstance(sides[1], list):
+        raise UsageError("Both sides must be codes, or both pictures: one of each cannot be compared.")
+    old, new = sides
+    if isinstance(old, list) and isinstance(new, list):
+        looker = chosen(recogniser)
+        eyes = looker, enhanced(looker, enhance) if enhance else looker
+        alike = len(old) == len(new) and bool((who[0] == who[1]).all())
+        codes, train, name = _seen((old, new), eyes, places or {}, alike, jobs)
+    else:
+        codes, train, name = _compared([np.asarray(old), np.asarray(new)], recogniser)
     a, b = (1, 0) if backwards else (0, 1)
     return score(
         train,
@@ -291,39 +245,53 @@ def _attack(
 
 
 def _compared(
-    sides: Sequence[FloatArray | list[Source]],
-    recogniser: str | Recogniser | Train | None,
-    jobs: int | None,
+    codes: list[FloatArray], recogniser: str | Recogniser | Train | None
 ) -> tuple[list[FloatArray], Train, str]:
-    """Return the codes of both sides, and who compares them."""
-    if isinstance(sides[0], list) != isinstance(sides[1], list):
-        raise UsageError(
-            "Both sides must be codes, or both must be pictures: one of each cannot be compared."
-        )
-    if isinstance(sides[0], list) or isinstance(sides[1], list):
-        return _seen([s for s in sides if isinstance(s, list)], chosen(recogniser), jobs)
-    codes = [side for side in sides if not isinstance(side, list)]
+    """Return the codes of both sides, checked, and who compares them."""
     if codes[0].shape[1] != codes[1].shape[1]:
         widths = " and ".join(str(side.shape[1]) for side in codes)
         raise UsageError(f"Both sides must have codes of the same length. Got {widths} numbers a face.")
-    if callable(recogniser):
-        return codes, recogniser, getattr(recogniser, "__name__", "recogniser")
-    who = chosen(recogniser) if recogniser is not None else None
-    return codes, who.train if who else euclidean, who.name if who else "euclidean"
+    if recogniser is None:
+        return codes, euclidean, "euclidean"
+    if isinstance(recogniser, str | Recogniser):
+        who = chosen(recogniser)
+        return codes, who.train, who.name
+    return codes, recogniser, getattr(recogniser, "__name__", "recogniser")
 
 
 def _seen(
-    sides: Sequence[list[Source]], who: Recogniser, jobs: int | None
+    sides: tuple[list[Source], list[Source]],
+    eyes: tuple[Recogniser, Recogniser],
+    places: Mapping[int, FloatArray],
+    alike: bool,
+    jobs: int | None,
 ) -> tuple[list[FloatArray], Train, str]:
-    """Return what a recogniser keeps of the largest face in each picture, NaN where there is none."""
-    sources = [source for side in sides for source in side]
-    seen = see(sources, [who], jobs=jobs)
-    ends = np.cumsum([len(side) for side in sides])[:-1]
-    if not len(seen):
+    """Return what is kept of the largest face in each picture, NaN where there is none.
+
+    Whoever compares a photo with what was made of it can point at a face that no detector finds: it is
+    where it was. The rest of such a photo is left out, see ``see``.
+    """
+    before = see(sides[0], [eyes[0]], placed=places, jobs=jobs)
+    after = see(sides[1], [eyes[1]], jobs=jobs)
+    name, train = eyes[0].name, eyes[0].train
+    if not len(before) and not len(after):
         # chance would look like protection: an attacker without a detector compares what he has
-        return [*np.split(_flat(sources), ends)], euclidean, "pixels"
-    rows = seen.rows(seen.largest(len(sources)))
-    return [*np.split(rows.codes[who.name], ends)], who.train, who.name
+        flat = _flat([*sides[0], *sides[1]])
+        return [*np.split(flat, [len(sides[0])])], euclidean, "pixels"
+    old, new = before.largest(len(sides[0])), after.largest(len(sides[1]))
+    codes = [before.rows(old).codes[name], after.rows(new).codes[name]]
+    lost = [i for i in np.flatnonzero(new < 0).tolist() if alike and old[i] >= 0 and _same_size(i, sides)]
+    if lost:
+        placed = {j: places[i] if i in places else before.points[[old[i]]] for j, i in enumerate(lost)}
+        again = see([sides[1][i] for i in lost], [eyes[1]], placed=placed, jobs=jobs)
+        codes[1][lost] = again.codes[name][again.largest(len(lost))]
+    return codes, train, name
+
+
+def _same_size(i: int, sides: tuple[list[Source], list[Source]]) -> bool:
+    """Return whether a released picture is as large as its original."""
+    old, new = (pixels(side[i]).shape for side in sides)
+    return old == new
 
 
 def _flat(sources: Sequence[Source]) -> FloatArray:
@@ -341,8 +309,11 @@ def chosen(recogniser: str | Recogniser | Train | None) -> Recogniser:
     """Return the recogniser that is meant; None is the best that is there."""
     if isinstance(recogniser, Recogniser):
         return recogniser
-    if recogniser is None:
-        return deep(default_recogniser())
     if isinstance(recogniser, str):
-        return deep(recogniser)
+        return choose(recogniser)[0][0]
+    if recogniser is None:
+        try:
+            return choose(default_recogniser())[0][0]
+        except WeightsError:
+            return choose("lbp")[0][0]  # which needs none
     raise UsageError("A function that compares codes cannot look at pictures: give a Recogniser or its name.")
