@@ -401,6 +401,13 @@ def test_what_a_broken_certificate_says_is_not_repeated() -> None:
     assert "Assumed: each person has one prefix." in Text(drawn("held")).text
 
 
+def test_the_record_tells_once_what_release_and_audit_share() -> None:
+    shared = {"weights": {"yunet": "ab" * 32}, "recognisers": ["sface", "lbp"]}
+    html = Text(page(report(record=shared, results=(), utility=EMPTY, pairs=())))
+    assert html.text.count("ab" * 32) == 1
+    assert "audit: recognisers sface, lbp" in html.text
+
+
 def test_the_same_report_is_the_same_page_and_a_large_one_is_small() -> None:
     noise = np.random.default_rng(1).integers(0, 255, (220, 176, 3), np.uint8)
     faces = (Pair(media.encode_png(noise), 5),) * 40  # noise: as large as a PNG can be

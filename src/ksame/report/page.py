@@ -244,15 +244,13 @@ def _number(value: float) -> str:
 
 
 def _record(report: Report) -> list[tuple[str, str]]:
-    """Return names and values for the file: the certificate's own first, then the audit's."""
-    certificate = report.certificate
-    own = {"certificate digest (sha256)": certificate["digest"]} if "digest" in certificate else {}
-    own |= {
-        f"release: {name}": certificate[name]
-        for name in ("software", "weights", "model")
-        if certificate.get(name)
-    }
-    return [(str(name), _flat(value)) for name, value in {**own, **report.record}.items()]
+    """Return names and values for the file: the certificate's own, then the audit's where they differ."""
+    certificate, audit = report.certificate, report.record
+    own = {name: certificate[name] for name in ("software", "weights", "model") if certificate.get(name)}
+    rows = {"certificate digest (sha256)": certificate["digest"]} if "digest" in certificate else {}
+    rows |= {f"release: {name}": value for name, value in own.items()}
+    rows |= {f"audit: {name}": value for name, value in audit.items() if value != own.get(name)}
+    return [(name, _flat(value)) for name, value in rows.items()]
 
 
 def _flat(value: Any) -> str:
