@@ -29,9 +29,11 @@ from ksame.core import (
 )
 
 if TYPE_CHECKING:
+    from ksame import attack
     from ksame.estimator import Microaggregator
     from ksame.pipeline import deidentify
     from ksame.release import Release, verify
+    from ksame.report import Report, audit
 
 __version__ = "0.1.0"
 
@@ -46,20 +48,32 @@ __all__ = [
     "Microaggregator",
     "Partition",
     "Release",
+    "Report",
     "ResidualFace",
     "UsageError",
     "WeightsError",
+    "attack",
+    "audit",
     "deidentify",
     "partition",
     "replace",
     "verify",
 ]
 
-# Loaded at first use: they bring inference, codecs and scikit-learn, which codes alone do not need.
-_LATER = {"Microaggregator": "estimator", "Release": "release", "deidentify": "pipeline", "verify": "release"}
+# Loaded at first use: they bring inference, codecs, tables and scikit-learn, which codes alone do not need.
+_LATER = {
+    "Microaggregator": "ksame.estimator",
+    "Release": "ksame.release",
+    "Report": "ksame.report",
+    "attack": "ksame",
+    "audit": "ksame.report",
+    "deidentify": "ksame.pipeline",
+    "verify": "ksame.release",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'ksame' has no attribute {name!r}")
-    return getattr(import_module(f"ksame.{_LATER[name]}"), name)
+    home = _LATER[name]
+    return import_module(f"ksame.{name}") if home == "ksame" else getattr(import_module(home), name)

@@ -58,6 +58,8 @@ class Result:
         Probes in which no face was found: each counted as a guess.
     cmc : (r,) array
         The chance that the right person is among the first 1, 2, ... r.
+    named : (p,) array
+        The chance that each probe was named rightly; NaN for those that were left out.
     """
 
     attack: str
@@ -74,6 +76,7 @@ class Result:
     tpr: float
     faceless: int = 0
     cmc: FloatArray = field(repr=False, default_factory=lambda: np.zeros(0))
+    named: FloatArray = field(repr=False, default_factory=lambda: np.zeros(0))
 
 
 def interval(hits: float, trials: int, *, level: float = 0.95) -> tuple[float, float]:
@@ -139,12 +142,13 @@ def score(
     if not len(rows):
         raise UsageError("No probe shows a person of the gallery: nothing can be recognised, or measured.")
     tally = _Tally(len(everyone), len(rows))
+    named = np.full(len(subject), np.nan)
     for row, distance in _distances(train, gallery, np.asarray(gallery_subjects), probes, rows):
         if other:
             distance = np.where(taken_from[0] == taken_from[1][row], np.inf, distance)
         nearest = np.full(len(everyone), np.inf)
         np.minimum.at(nearest, column, distance)
-        tally.add(nearest, int(subject[row]))
+        named[row] = tally.add(nearest, int(subject[row]))
     people = len(set(subject[rows].tolist()))
     cmc = tally.cmc
     rank1 = float(cmc[0])
@@ -164,6 +168,7 @@ def score(
         tpr=tally.tpr,
         faceless=int((~_found(probes[rows])).sum()),
         cmc=cmc,
+        named=named,
     )
 
 
@@ -214,13 +219,15 @@ class _Tally:
         self.wrong = np.zeros(0)  # the nearest of the wrong pairs, one more than may be accepted
         self.right: list[float] = []
 
-    def add(self, nearest: FloatArray, own: int) -> None:
-        """Count one probe, given its distance from each person."""
-        self.places[int((nearest < nearest[own]).sum()), int((nearest == nearest[own]).sum())] += 1
+    def add(self, nearest: FloatArray, own: int) -> float:
+        """Count one probe, given its distance from each person; return the chance that it is named."""
+        closer, ties = int((nearest < nearest[own]).sum()), int((nearest == nearest[own]).sum())
+        self.places[closer, ties] += 1
         self.right.append(float(nearest[own]))
         pool = np.concatenate([self.wrong, np.delete(nearest, own)])
         keep = self.accepted + 1
         self.wrong = np.partition(pool, keep - 1)[:keep] if len(pool) > keep else pool
+        return 0.0 if closer else 1 / ties
 
     @property
     def cmc(self) -> FloatArray:

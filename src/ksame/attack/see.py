@@ -173,7 +173,11 @@ def _find(
                 points, inner = place, _inner(rgb, place)
                 xyxy = np.hstack([place.min(axis=1), place.max(axis=1)])
     inner = rgb if inner is None else inner
-    chips = [who.chips(rgb if isinstance(who, Beyond) else inner, points) for who in recognisers]
+    made: dict[object, NDArray[np.uint8]] = {}  # several recognisers may look at the same chips
+    for who in recognisers:
+        if who.chips not in made:
+            made[who.chips] = who.chips(rgb if isinstance(who, Beyond) else inner, points)
+    chips = [made[who.chips] for who in recognisers]
     return xyxy, points, chips, also(inner, points) if also else {}, reason
 
 

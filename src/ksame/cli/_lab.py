@@ -1,3 +1,211 @@
-"""The commands of the laboratory: attack a release, choose k, do the papers again."""
+"""The commands of the laboratory: attack a release, choose k, do the papers' experiments again.
+
+What they call is imported when they are called: tables and charts take a second to load.
+"""
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ksame.cli._shell import Json, Quiet, app, console, progress
+from ksame.core import UsageError
+from ksame.release import REPORT
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ksame.report import Report
+
+Subjects = Annotated[
+    str, typer.Option(help="Who is the same person: auto, folder, prefix (up to the first _), or a csv.")
+]
+Jobs = Annotated[int | None, typer.Option(help="Photos at a time [one per core].")]
+
+
+@app.command()
+def audit(
+    release: Annotated[
+        Path, typer.Argument(help="A release, or a folder of photos de-identified elsewhere.")
+    ],
+    originals: Annotated[list[Path], typer.Option(help="The photos it was made from.", show_default=False)],
+    gallery: Annotated[
+        Path | None, typer.Option(help="What an attacker has: other photos of these people, strangers.")
+    ] = None,
+    attackers: Annotated[str, typer.Option(help="Recognisers by name, .onnx files, or all.")] = "all",
+    private: Annotated[Path | None, typer.Option(help="The private folder [RELEASE.private].")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page to write [RELEASE/report.html].")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    subjects: Annotated[
+        str | None, typer.Option(help="Who is on photos that no mapping names: prefix, folder or a csv.")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="A csv about people: subject, gender, age, ethnicity.")
+    ] = None,
+    other: Annotated[Path | None, typer.Option(help="A second release of the same people.")] = None,
+    k: Annotated[int | None, typer.Option("-k", help="The k of a folder without a certificate.")] = None,
+    show_originals: Annotated[
+        bool, typer.Option("--show-originals", help="Put original faces on the page: keep it private then.")
+    ] = False,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Attack a release with several recognisers, measure what is left, and write one page about it."""
+    from ksame.report import audit as examine
+
+    page = _page_for(release, output, show_originals)
+    with progress(quiet) as watch:
+        report = examine(
+            release,
+            originals=originals,
+            gallery=gallery,
+            attackers=attackers,
+            private=private,
+            subjects=subjects,
+            labels=labels,
+            other=other,
+            k=k,
+            show_originals=show_originals,
+            jobs=jobs,
+            watch=watch,
+        )
+    report.save(page)
+    if json_file is not None:
+        json_file.write_text(report.to_json(), encoding="ascii")
+    if not quiet:
+        _tell(report)
+        console.print(f"[green]✓[/] {escape(str(page.resolve()))}")
+    raise typer.Exit(_code(report))
+
+
+@app.command()
+def tune(
+    inputs: Annotated[list[Path], typer.Argument(help="Photos, or folders of photos.", show_default=False)],
+    ks: Annotated[str, typer.Option("--k", help="The k to try: 2:20, or 2,5,10.")] = "2:20",
+    methods: Annotated[str, typer.Option(help="Methods to try, separated by commas.")] = "",
+    risk: Annotated[float, typer.Option(help="The chance of being named that you can accept.")] = 0.1,
+    subjects: Subjects = "auto",
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("tune.html"),
+    show_originals: Annotated[
+        bool, typer.Option("--show-originals", help="Put an original face on the page: keep it private then.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="Repeat a run.")] = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show privacy against utility over k, and recommend a k for a risk that you accept."""
+    from ksame.tune import METHODS
+    from ksame.tune import tune as examine
+
+    with progress(quiet) as watch:
+        tuning = examine(
+            inputs,
+            ks=_numbers(ks),
+            methods=tuple(methods.split(",")) if methods else METHODS,
+            risk=risk,
+            subjects=subjects,
+            seed=seed,
+            jobs=jobs,
+            watch=watch,
+            show_originals=show_originals,
+        )
+    output.write_text(tuning.page(), encoding="utf-8")
+    if not quiet:
+        _show(tuning.table)
+        console.print(f"[bold]{escape(tuning.why)}[/]")
+        console.print(f"[green]✓[/] {escape(str(output.resolve()))}")
+    if as_json:
+        sys.stdout.write(tuning.to_json())
+
+
+@app.command()
+def experiment(
+    name: Annotated[str, typer.Argument(help="Its name; without a right one they are listed.")],
+    data: Annotated[Path, typer.Option(help="A folder with ID_neutral and ID_smiling photos, and info.csv.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where figure and table go.")] = Path(
+        "experiments"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Do a table or a figure of the papers again, beside the paper's own numbers."""
+    from ksame.experiments import EXPERIMENTS, load
+
+    chosen = list(EXPERIMENTS) if name == "all" else [name]
+    if name != "all" and name not in EXPERIMENTS:
+        raise UsageError(f"There is no experiment {name!r}: choose all, or one of {', '.join(EXPERIMENTS)}.")
+    with progress(quiet) as watch:
+        faces = load(data, watch=watch)
+    output.mkdir(parents=True, exist_ok=True)
+    for one in chosen:
+        outcome = EXPERIMENTS[one](faces)
+        outcome.figure.savefig(output / f"{one}.png", dpi=150, bbox_inches="tight")
+        outcome.table.to_csv(output / f"{one}.csv", index=False)
+        if not quiet:
+            console.print(f"[bold]{escape(outcome.title)}[/]")
+            _show(outcome.table)
+            console.print(escape(outcome.says))
+            console.print(f"[green]✓[/] {escape(str((output / f'{one}.png').resolve()))}")
+
+
+def _code(report: Report) -> int:
+    """Return 3 for a promise that does not hold, 5 for faces left untouched, 4 for photos left out."""
+    promised_files = report.certificate.get("scope") == "file"
+    if report.broken or (promised_files and any(r.verdict == "broken" for r in report.results)):
+        return 3
+    return 5 if report.residual_faces else 4 if report.missing else 0
+
+
+def _page_for(release: Path, output: Path | None, show_originals: bool) -> Path:
+    """Return where the page goes; one that shows originals never goes among what is published."""
+    page = output or release / REPORT
+    if show_originals and release.resolve() in page.resolve().parents:
+        raise UsageError("A page that shows originals must not lie in the release: name another with -o.")
+    if not page.parent.is_dir():
+        raise UsageError(f"{page.parent} is not a folder: name a page that can be written.")
+    return page
+
+
+def _tell(report: Report) -> None:
+    """Say in a few lines what was found."""
+    from ksame.report.words import headline
+
+    for note in report.notes:
+        console.print(f"[yellow]![/] {escape(note)}")
+    table = report.attacks
+    if len(table):
+        best = table.groupby("attack", sort=False).head(1)
+        _show(best[["attack", "recogniser", "rank1", "low", "high", "chance", "bound", "verdict"]])
+    head = headline(report)
+    console.print(f"[bold]{escape(head.sentence)}[/] {escape(head.why)}")
+
+
+def _show(table: pd.DataFrame) -> None:
+    """Print a table."""
+    out = Table(*(escape(str(column)) for column in table.columns), box=None)
+    for row in table.itertuples(index=False):
+        out.add_row(*(escape(f"{cell:.3g}" if isinstance(cell, float) else str(cell)) for cell in row))
+    Console(stderr=True, highlight=False).print(out)
+
+
+def _numbers(text: str) -> list[int]:
+    """Return the numbers of ``2:20`` (both ends count) or ``2,5,10``."""
+    try:
+        if ":" in text:
+            first, last = map(int, text.split(":"))
+            numbers = list(range(first, last + 1))
+        else:
+            numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 2:
+        raise UsageError(f"--k must be like 2:20 or 2,5,10, from 2 up. Got {text!r}.")
+    return numbers

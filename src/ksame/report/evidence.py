@@ -53,6 +53,12 @@ class Claim:
             return [name for name in self.certificate["files"] if (self.folder / name).is_file()]
         return [str(photo.path.relative_to(self.folder).as_posix()) for photo in media.find([self.folder])]
 
+    @property
+    def distinct(self) -> list[Path]:
+        """One file of each kind: k people share one picture, and it is looked at once."""
+        hashes = self.certificate.get("files", {})
+        return [*{hashes.get(name, name): self.folder / name for name in self.files}.values()]
+
 
 @dataclass(frozen=True, eq=False)
 class Pairs:

@@ -77,9 +77,9 @@ class Report:
     @property
     def attacks(self) -> pd.DataFrame:
         """One row for each attack with each recogniser, the strongest first."""
-        rows = [{name: getattr(result, name) for name in STABLE + MORE} for result in self.results]
-        table = pd.DataFrame(rows, columns=[*STABLE, *MORE])
-        return table.sort_values(["low", "rank1"], ascending=False, ignore_index=True)
+        ranked = sorted(self.results, key=_strength, reverse=True)
+        rows = [{name: getattr(result, name) for name in STABLE + MORE} for result in ranked]
+        return pd.DataFrame(rows, columns=[*STABLE, *MORE])
 
     @property
     def curves(self) -> Mapping[tuple[str, str], FloatArray]:
@@ -89,7 +89,7 @@ class Report:
     @property
     def strongest(self) -> Result | None:
         """The attack that surely names most people."""
-        return max(self.results, key=lambda result: (result.low, result.rank1), default=None)
+        return max(self.results, key=_strength, default=None)
 
     def to_html(self) -> str:
         """Return the page: one file that needs nothing else."""
@@ -119,6 +119,11 @@ class Report:
             "record": dict(self.record),
         }
         return json.dumps(_plain(whole), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _strength(result: Result) -> tuple[float, float]:
+    """Return how far an attack surely gets beyond what it is allowed: to name k people is allowed more."""
+    return result.low - result.bound, result.rank1 - result.bound
 
 
 def _plain(value: Any) -> Any:

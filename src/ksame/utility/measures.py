@@ -32,6 +32,7 @@ def measures(
     subjects: ArrayLike,
     groups: ArrayLike | None = None,
     labels: Mapping[str, ArrayLike] | None = None,
+    named: Mapping[str, ArrayLike] | None = None,
 ) -> pd.DataFrame:
     """Measure what published faces still tell of the originals [A 3.2, 4.4; G5 5.3; G6 5.3; S 5.4, 7.4-7.5].
 
@@ -47,6 +48,9 @@ def measures(
     labels : mapping of str to (n,) arrays, optional
         ``gender``, ``age`` (years or a band), ``ethnicity``, ``expression``, as far as they are known, ""
         where not. Gender, age and expression are predicted on the originals otherwise, and the names say so.
+    named : mapping of str to (n,) arrays, optional
+        How surely an attack named each published face, NaN where it was not tried: who is found again more
+        often than others is treated worse, too.
 
     Returns
     -------
@@ -65,6 +69,10 @@ def measures(
     """
     faces = _Faces.of(before, after, subjects, groups, labels)
     every = list(figures(faces.before, faces.after, faces.classes, faces.together))
+    every += [
+        Figure(name, None, np.asarray(hits, np.float64)[faces.order], "less")
+        for name, hits in (named or {}).items()
+    ]
     parts = slices(faces.subjects, faces.given, faces.guessed)
     rows: list[tuple[str, float, float, str]] = []
     for name, chosen in parts.items():
@@ -96,6 +104,7 @@ class _Faces:
     given: Mapping[str, NDArray[np.str_]]
     guessed: Mapping[str, NDArray[np.str_]]
     together: IntArray
+    order: IntArray  # of the rows that were given
 
     @classmethod
     def of(
@@ -127,6 +136,7 @@ class _Faces:
             given={name: values[order] for name, values in given.items()},
             guessed=_guessed(old, who),
             together=kept_together(*alike),
+            order=order,
         )
 
     @property

@@ -1,0 +1,231 @@
+"""The audit: a release is verified, attacked with every recogniser there is, and measured.
+
+``audit`` is the whole way on one screen; the steps it names are short and stand below it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ksame import media, utility
+from ksame.attack import background
+from ksame.attack.recognise import Recogniser, choose
+from ksame.attack.score import Result
+from ksame.attack.see import see
+from ksame.core import UsageError
+from ksame.faces.detect import residual
+from ksame.faces.subjects import about
+from ksame.gather import Source, Watch, pixels, side_by_side, sources_of
+from ksame.geometry import with_ring
+from ksame.report.evidence import Claim, Pairs, Views, claim_of, pairs_of, private_of, views_of
+from ksame.report.record import Pair, Report, record_of
+from ksame.report.trials import (
+    Look,
+    Trial,
+    around,
+    crowd_of,
+    direct,
+    intersected,
+    parrots,
+    reconstructed,
+)
+
+SHOWN = 6  # published pictures on the page
+HEIGHT = 220  # of each, in pixels
+
+
+def audit(
+    release: str | Path,
+    *,
+    originals: str | Path | Sequence[str | Path],
+    gallery: str | Path | None = None,
+    attackers: str | Sequence[str] = "all",
+    private: str | Path | None = None,
+    subjects: str | None = None,
+    labels: str | Path | None = None,
+    other: str | Path | None = None,
+    k: int | None = None,
+    show_originals: bool = False,
+    jobs: int | None = None,
+    watch: Watch | None = None,
+) -> Report:
+    """Attack a release with several recognisers, and measure what is left of the data.
+
+    Parameters
+    ----------
+    release : path
+        A release folder, or any folder of de-identified photos that kept their names.
+    originals : path or several
+        The photos it was made from.
+    gallery : path, optional
+        What the attacker has instead: other photos of these people, and strangers.
+    attackers : str or sequence
+        Names of recognisers, .onnx files, or ``all``.
+    private : path, optional
+        The private folder; by default ``RELEASE.private`` if it is there. Without it attacks can be
+        scored only where file names were kept.
+    subjects : str, optional
+        Who is on the gallery's photos, and on all photos where there is no private folder: ``prefix``,
+        ``folder`` or a csv.
+    labels : path, optional
+        A csv with a row for each person: gender, age, ethnicity; by default ``info.csv`` of the originals.
+    other : path, optional
+        A second release of the same people, its private folder beside it: both are compared.
+    k : int, optional
+        The k that a folder without a certificate is said to have.
+    show_originals : bool
+        Put faces of originals on the page, which must then stay as private as they are.
+    jobs, watch
+        See ``ksame.gather.gather``.
+
+    Examples
+    --------
+    ::
+
+        report = ksame.audit("out/", originals="photos/")
+        report.attacks.head()
+        report.save("out/report.html")
+    """
+    recognisers, missing = choose(attackers)
+    secret = private_of(release, private)
+    claim = claim_of(release, secret, k=k)
+    if not claim.files:
+        raise UsageError(f"There are no pictures in {release}: nothing can be attacked.")
+    sources = sources_of([Path(p) for p in ([originals] if isinstance(originals, str | Path) else originals)])
+    pairs = pairs_of(claim, sources, secret, subjects=subjects)
+    everyone = [*recognisers, *(() if claim.portraits else background.RECOGNISERS)]
+    look = partial(see, recognisers=recognisers, jobs=jobs, watch=watch)
+    views: Views | None = None
+    results: list[Result] = []
+    notes = [*missing, *utility.notes(), *pairs.notes]
+    table = pd.DataFrame(columns=["measure", "original", "deidentified", "slice"])
+    if pairs.rows:
+        if len(set(pairs.subjects)) < 2:
+            raise UsageError("This release shows one person only: nobody can be told apart from others.")
+        views = views_of(claim, pairs, everyone, also=utility.features, jobs=jobs, watch=watch)
+        crowd = crowd_of(gallery, subjects, claim, pairs, views, partial(look, recognisers=everyone))
+        trial = Trial(claim, pairs, views, crowd)
+        parroted, why = parrots(trial, recognisers, look, jobs)
+        results = [*direct(trial, recognisers), *parroted, *around(trial, everyone[len(recognisers) :])]
+        results += [*reconstructed(trial), *intersected(trial, other)]
+        notes += [*why, *_unseen(views)]
+        table = utility.measures(
+            views.before.also,
+            views.after.also,
+            subjects=np.array(pairs.subjects),
+            groups=np.array([row.group for row in pairs.rows]),
+            labels=_labels(labels, originals, pairs.subjects),
+            named=_named(results),
+        )
+    else:
+        notes += _look_alikes(claim, sources, recognisers, look)
+    return Report(
+        certificate=claim.certificate,
+        checks=claim.checks,
+        unchecked=claim.unchecked,
+        broken=claim.broken,
+        results=tuple(results),
+        utility=table,
+        detected=utility.detection_rate(map(media.read, claim.distinct), jobs=jobs),
+        residual_faces=_residual(claim, pairs, views, jobs),
+        pairs=_pictures(claim, pairs, show_originals),
+        missing=pairs.missing,
+        notes=tuple(notes),
+        record=record_of(recognisers),
+    )
+
+
+def _named(results: Sequence[Result]) -> dict[str, NDArray[Any]]:
+    """Return how the best of the naive attackers fared face by face: for whom it is worse."""
+    naive = max((r for r in results if r.attack == "naive"), key=lambda r: r.rank1)
+    return {f"named by {naive.recogniser} (share)": naive.named}
+
+
+def _unseen(views: Views) -> Iterator[str]:
+    """Say in how many pictures no face was found: they count as guesses, and are not dropped."""
+    for names, what in ((views.unseen, "original photos"), (views.faceless, "published pictures")):
+        if names:
+            yield (
+                f"In {len(names)} {what} no face was found: there a recogniser can only guess, and it was"
+                " counted as guessing."
+            )
+
+
+def _labels(
+    labels: str | Path | None, originals: str | Path | Sequence[str | Path], subjects: Sequence[str]
+) -> Mapping[str, NDArray[Any]]:
+    """Return what is known of each person: from a csv, or from the info.csv that lies with the originals."""
+    if labels is None and isinstance(originals, str | Path) and (Path(originals) / "info.csv").is_file():
+        labels = Path(originals) / "info.csv"
+    return about(labels, subjects) if labels is not None else {}
+
+
+def _look_alikes(
+    claim: Claim, sources: Sequence[Source], recognisers: Sequence[Recogniser], look: Look
+) -> Iterator[str]:
+    """Say how many published faces are taken for one of the originals, when nobody can say for whose."""
+    old = look(sources, stage="looking at the originals")
+    new = look([Source(name, claim.folder / name) for name in claim.files], stage="looking at the release")
+    for one in recognisers:
+        if one.same_person is None or not len(old) or not len(new):
+            continue
+        nearest = one.train(old.codes[one.name], old.photo)(new.codes[one.name]).min(axis=1)
+        near = int((nearest <= one.same_person).sum())
+        yield (
+            f"{one.name} takes {near} of {len(new)} published faces for somebody among the originals; whether"
+            " rightly, only the private folder tells."
+        )
+
+
+def _residual(claim: Claim, pairs: Pairs, views: Views | None, jobs: int | None) -> int:
+    """Count the faces of published scenes that a second detector sees where nothing was replaced."""
+    if claim.portraits or views is None:
+        return int(claim.certificate.get("untouched_faces", 0))
+    boxes: dict[str, list[NDArray[Any]]] = {}
+    for row, mesh in zip(pairs.rows, views.before.points, strict=True):
+        if np.isfinite(mesh).all():
+            around = with_ring(mesh)
+            boxes.setdefault(row.output, []).append(np.hstack([around.min(axis=0), around.max(axis=0)]))
+    tasks = ((claim.folder / name, np.array(boxes.get(name, [])).reshape(-1, 4)) for name in claim.files)
+    return sum(side_by_side(_untouched, tasks, jobs=jobs))
+
+
+def _untouched(path: Path, covered: NDArray[Any]) -> int:
+    return len(residual(media.read(path), covered))
+
+
+def _pictures(claim: Claim, pairs: Pairs, show_originals: bool) -> list[Pair]:
+    """Return some published pictures; of a folder that proves nothing none, for they may be originals."""
+    if (claim.broken or not claim.checks) and not show_originals:
+        return []
+    files = claim.certificate.get("files", {})
+    shown: dict[object, tuple[str, dict[str, str]]] = {}  # each face: a file, and the people behind it
+    for name in claim.files:
+        shown.setdefault(files.get(name, name), (name, {}))
+    for row in pairs.rows:
+        if (key := files.get(row.output, row.output)) in shown:
+            shown[key][1].setdefault(row.subject, row.input)
+    chosen = [*shown.values()][:: max(1, -(-len(shown) // SHOWN))]
+    times = Counter(files.values())
+    pictures = []
+    for name, people in chosen:
+        before = [_small(pixels(pairs.sources[photo])) for photo in people.values()] if show_originals else []
+        count = len(people) or times.get(files.get(name), 1)
+        pictures.append(Pair(_small(media.read(claim.folder / name)), count, tuple(before)))
+    return pictures
+
+
+def _small(rgb: NDArray[np.uint8]) -> bytes:
+    """Return a picture at the size of the page, as PNG."""
+    scale = min(1.0, HEIGHT / rgb.shape[0])
+    size = max(1, round(rgb.shape[1] * scale)), max(1, round(rgb.shape[0] * scale))
+    return media.encode_png(np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8))
