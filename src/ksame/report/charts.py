@@ -128,27 +128,16 @@ def cmc(attack: str, results: Sequence[Result], *, highlight: Sequence[str], nam
     name : str
         Makes the ids of this chart its own.
     """
-    bound = results[0].bound
+    bound, chance = results[0].bound, results[0].chance
     last = min(max(len(r.cmc) for r in results), max(10, int(np.ceil(1 / bound))) if bound < 1 else 20)
     ranks = np.arange(1, last + 1)
     with _figure(235) as figure:
         axes = figure.subplots()
-        for result in sorted(results, key=lambda r: r.recogniser in highlight):
-            curve = result.cmc[:last]
-            if result.recogniser in highlight:
-                colour, dashes, marker = _STYLES[highlight.index(result.recogniser)]
-                label = recogniser_name(result.recogniser)
-                axes.plot(
-                    ranks[: len(curve)], curve, color=colour, ls=dashes, marker=marker, ms=4, label=label
-                )
-            else:
-                axes.plot(ranks[: len(curve)], curve, color="#8a8a8a", lw=0.8)
-        if any(r.recogniser not in highlight for r in results):
-            axes.plot([], [], color="#8a8a8a", lw=0.8, label="the others")
+        _curves(axes, results, highlight, last)
         if bound < 1:
-            allowed = np.minimum(1, ranks * bound)
+            allowed = np.minimum(1, ranks * bound)  # r names are right r times as often at most
             axes.plot(ranks, allowed, color=RED, ls=(0, (5, 2)), lw=2, label="bound")
-        axes.plot(ranks, np.minimum(1, ranks * results[0].chance), color=SOFT, ls=":", label="guessing")
+        axes.plot(ranks, np.minimum(1, ranks * chance), color=SOFT, ls=":", label="guessing")
         axes.set(ylim=(0, 1.03))
         axes.set_xlabel("guesses allowed", fontsize=12)
         axes.set_ylabel("person among them", fontsize=12)
@@ -163,6 +152,21 @@ def cmc(attack: str, results: Sequence[Result], *, highlight: Sequence[str], nam
             for r in results
         )
         return _svg(figure, name, f"{attack}: person among the first guesses, in per cent", says)
+
+
+def _curves(axes: Any, results: Sequence[Result], highlight: Sequence[str], last: int) -> None:
+    """Draw the curves, those that stand out on top."""
+    grey = {"color": "#8a8a8a", "lw": 0.8}
+    for result in sorted(results, key=lambda r: r.recogniser in highlight):
+        look: dict[str, Any] = grey
+        if result.recogniser in highlight:
+            colour, dashes, marker = _STYLES[highlight.index(result.recogniser)]
+            label = recogniser_name(result.recogniser)
+            look = {"color": colour, "ls": dashes, "marker": marker, "ms": 4, "label": label}
+        curve = result.cmc[:last]
+        axes.plot(np.arange(1, len(curve) + 1), curve, **look)
+    if any(r.recogniser not in highlight for r in results):
+        axes.plot([], [], label="the others", **grey)
 
 
 def bars(rows: Sequence[Bar], *, name: str, title: str) -> Markup:

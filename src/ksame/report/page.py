@@ -128,13 +128,13 @@ def _attacks(results: Sequence[Result]) -> dict[str, Any]:
         most[r.recogniser] = max(r.rank1, most.get(r.recogniser, 0.0))
     # an attack that names several people is a point of another's curve: it stands in the table only
     single = [r for r in results if not is_group(r)]
+    curved = [r for r in single if len(r.cmc) > 1]
     highlight = charts.outstanding(single)
     return {
         "overview": charts.overview(single, name="overview") if single else "",
         "curves": [
             charts.cmc(attack, found, highlight=highlight, name=f"cmc{i}")
-            for i, (attack, found) in enumerate(charts.by_attack(single).items())
-            if any(len(r.cmc) > 1 for r in found)
+            for i, (attack, found) in enumerate(charts.by_attack(curved).items())
         ],
         "names": [(attack, attack_says(attack)) for attack in attacks],
         "rows": [
