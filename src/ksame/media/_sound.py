@@ -28,14 +28,14 @@ def kept(clip: Clip, out: OutputContainer, notes: list[str]) -> Iterator[Packet[
     """Add the audio streams to a file; return their packets as they are, ready to be written."""
     with opened(clip.path) as file:
         try:
-            copies = {stream.index: out.add_stream_from_template(stream) for stream in _streams(file)}
+            copies = {stream.index: _copy(stream, out) for stream in _streams(file)}
         except ValueError as error:
             names = " and ".join(sorted({sound.codec for sound in clip.sounds}))
             raise UsageError(
                 f"Sound of the kind {names} cannot be copied into this type of file:"
                 " choose a target that ends in .mkv, or disguise or drop the sound."
             ) from error
-    return _copied(clip, copies, notes)
+    return _copied(clip, copies, notes) if copies else iter(())  # none to name would mean all streams
 
 
 def disguised(clip: Clip, out: OutputContainer, notes: list[str]) -> Iterator[Packet[Stream]]:
@@ -52,6 +52,13 @@ def disguised(clip: Clip, out: OutputContainer, notes: list[str]) -> Iterator[Pa
             target.codec_context.layout = stream.layout
             voices.append(_voice(clip, stream.index, target, ratio, notes))
     return heapq.merge(*voices, key=_when)
+
+
+def _copy(stream: AudioStream, out: OutputContainer) -> AudioStream:
+    copy = out.add_stream_from_template(stream)
+    if "channels" in stream.layout.name:  # old files only count them
+        copy.codec_context.layout = {1: "mono", 2: "stereo"}.get(stream.channels, stream.layout)
+    return copy
 
 
 def _streams(file: InputContainer) -> list[AudioStream]:

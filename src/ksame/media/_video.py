@@ -21,6 +21,7 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from ksame.core import InputError
+from ksame.media._boxes import is_cut
 from ksame.media._read import MOST_PIXELS
 
 RGB = NDArray[np.uint8]  # (h, w, 3)
@@ -148,6 +149,17 @@ def probe(path: str | Path) -> Clip:
     ------
     InputError
         If it is not a video with at least one picture, of at most 178 million pixels.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     shots = [Image.new("RGB", (8, 6), colour) for colour in ("red", "blue")]
+    ...     shots[0].save(Path(here, "a.gif"), save_all=True, append_images=shots[1:], duration=40)
+    ...     clip = probe(Path(here, "a.gif"))
+    >>> clip.width, clip.height, clip.frames, str(clip.rate)
+    (8, 6, 2, '25')
     """
     path = Path(path)
     with opened(path) as file:
@@ -159,6 +171,8 @@ def probe(path: str | Path) -> Clip:
             except FFmpegError:
                 continue  # a recording may begin in the middle of a picture
             if first is not None:
+                if file.format.name == "gif" and not any(more.size for more in file.demux(stream)):
+                    raise InputError(f"{str(path)!r} cannot be read: it is a picture, not a video.")
                 return _clip(path, file, stream, first)
     raise InputError(f"{str(path)!r} cannot be read: it has no picture that can be decoded.")
 
@@ -166,9 +180,10 @@ def probe(path: str | Path) -> Clip:
 def frames(path: str | Path, *, broken: list[str] | None = None, threads: int = 0) -> Iterator[Frame]:
     """Yield the pictures of a video in the order they are shown; memory does not grow with its length.
 
-    Pictures that are damaged, or follow a damaged one before the next that stands alone, are left out:
-    in a garbled picture a face may be known to people and yet not be found. Nothing is left out in
-    silence.
+    Pictures that the decoder finds damaged, and those that build on them, are left out: in a garbled
+    picture a face may be known to people and yet not be found. Nothing is left out in silence. (Two
+    things cannot be noticed: damage that decodes as if it were a picture, and a broadcast cut between
+    two of its packets.)
 
     Parameters
     ----------
@@ -179,17 +194,35 @@ def frames(path: str | Path, *, broken: list[str] | None = None, threads: int = 
         that are whole are all yielded. Without a list, ``InputError`` says it after the last of them.
     threads : int
         Threads to decode with; 0 is one per core.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     shots = [Image.new("RGB", (8, 6), colour) for colour in ("red", "blue")]
+    ...     shots[0].save(Path(here, "a.gif"), save_all=True, append_images=shots[1:], duration=40)
+    ...     [(frame.pts, frame.rgb[0, 0].tolist()) for frame in frames(Path(here, "a.gif"))]
+    [(0, [255, 0, 0]), (4, [0, 0, 255])]
     """
     path = Path(path)
-    clip, said = probe(path), list[str]()
+    clip, said, by = probe(path), list[str](), VideoReformatter()
     step = max(1, round(1 / clip.rate / clip.time_base))
-    began, by, last = round(clip.start / clip.time_base), VideoReformatter(), None
+    began, last, holes, even = round(clip.start / clip.time_base), -step, list[str](), True
     for index, picture in enumerate(_decoded(path, said, threads)):
-        after = 0 if last is None else last + step
-        pts = after if picture.pts is None else picture.pts - began
-        pts = pts if last is None else max(pts, last + 1)  # damaged clocks stand still or go back
+        pts = last + step if picture.pts is None else picture.pts - began
+        if index:
+            pts = max(pts, last + 1)  # damaged clocks stand still or go back
+            if pts > last + 2 * step + 1:
+                holes.append(
+                    f"from {float(last * clip.time_base):.2f} to {float(pts * clip.time_base):.2f} s"
+                )
+            else:
+                even = even and abs(pts - last - step) <= 1 + step // 10
         yield Frame(index, pts, picture.duration or step, pts * clip.time_base, _rgb(picture, clip, by))
         last = pts
+    if holes and even and not said:  # in an uneven clock holes mean nothing
+        said.append(f"{str(path)!r} may be damaged: there is no new picture {' and '.join(holes)}.")
     if said and broken is None:
         raise InputError(said[0])
     if broken is not None:
@@ -276,8 +309,7 @@ def _decoded(path: Path, said: list[str], threads: int) -> Iterator[VideoFrame]:
         stream.thread_type = "AUTO"
         stream.codec_context.thread_count = threads
         stream.codec_context.options = {"err_detect": "explode"}  # else damage is painted over, unsaid
-        clock = stream.time_base or Fraction(1)
-        whole, sent, got, end, first_loss = True, 0, 0, Fraction(0), None
+        whole, sent, got, good, end = True, 0, 0, None, Fraction(0)
         for packet in _packets(file, stream, path, said):
             if packet.pts is not None and packet.time_base:
                 end = max(end, (packet.pts + (packet.duration or 0)) * packet.time_base)
@@ -288,21 +320,18 @@ def _decoded(path: Path, said: list[str], threads: int) -> Iterator[VideoFrame]:
                 pictures = stream.decode(packet if packet.size else None)
             except FFmpegError:
                 whole, pictures = False, []
-                first_loss = packet.pts if first_loss is None else first_loss
+                good = got if good is None else good
             for picture in pictures:
                 whole = not picture.is_corrupt and (whole or bool(picture.key_frame))
                 if whole:
                     got += 1
                     yield picture
-        begin = Fraction(max(0, file.start_time or 0), av.time_base)
-        stated = begin + Fraction(file.duration or 0, av.time_base)
         if got < sent:
-            where = "" if first_loss is None else f", the first near {float(first_loss * clock):.2f} s"
+            where = "" if good is None else f" after the first {good}"
             said.append(f"{str(path)!r} is damaged: {sent - got} of {sent} pictures were lost{where}.")
-        if not said and stated - end > LATE:
-            said.append(
-                f"{str(path)!r} is damaged: it ends after {float(end):.2f} of {float(stated):.2f} seconds."
-            )
+        stated = Fraction(max(0, file.start_time or 0) + (file.duration or 0), av.time_base)
+        if not said and (stated - end > LATE or is_cut(path)):
+            said.append(f"{str(path)!r} is damaged: its end is missing after {float(end):.2f} seconds.")
 
 
 def _packets(file: InputContainer, stream: VideoStream, path: Path, said: list[str]) -> Iterator[Any]:

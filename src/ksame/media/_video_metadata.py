@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ksame.core import InputError
+from ksame.media._boxes import box, number, read
 from ksame.media._metadata import metadata_of
 from ksame.media._video import opened
 
@@ -29,6 +30,15 @@ def metadata_of_video(path: str | Path) -> list[str]:
     ------
     InputError
         If it is no such file or ends too early.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     _ = Path(here, "a.mp4").write_bytes(b"not a video")
+    ...     metadata_of_video(Path(here, "a.mp4"))
+    Traceback (most recent call last):
+    ksame.core.InputError: Only MP4, MOV, Matroska and WebM files can be checked for metadata.
     """
     path = Path(path)
     with path.open("rb") as file:
@@ -55,33 +65,20 @@ _UND = 0x55C4  # "und", packed: the language is not told
 
 def _boxes(file: BinaryIO, at: int, end: int) -> Iterator[str]:
     while at < end:
-        size, kind, body = _box(file, at, end)
+        size, kind, body = box(file, at, end)
         if kind in _HOLD:
             yield from _boxes(file, body, at + size)
         elif kind == b"meta":  # a full box: four bytes of version and flags come first
             yield from _boxes(file, body + 4, at + size)
         elif kind in _TIMES or kind == b"hdlr":
-            yield from _fields(kind, _read(file, body, at + size - body))
+            yield from _fields(kind, read(file, body, at + size - body))
         elif kind in (b"free", b"skip", b"wide"):
-            yield "padding" if any(_read(file, body, at + size - body)) else ""
+            yield "padding" if any(read(file, body, at + size - body)) else ""
         elif kind == b"ilst":
             yield "tags" if size > body - at else ""
         elif kind not in _NEED:
             yield kind.decode("latin-1")
         at += size
-
-
-def _box(file: BinaryIO, at: int, end: int) -> tuple[int, bytes, int]:
-    """Return the size of a box, its kind, and where its body begins."""
-    size, kind = struct.unpack(">I4s", _read(file, at, 8))
-    body = at + 8
-    if size == 1:
-        (size,) = struct.unpack(">Q", _read(file, body, 8))
-        body += 8
-    size = size or end - at
-    if size < body - at or at + size > end:
-        raise IndexError
-    return size, kind, body
 
 
 def _fields(kind: bytes, data: bytes) -> Iterator[str]:
@@ -108,38 +105,20 @@ _PADDING, _TAG, _LANGUAGE, _WRITERS = 0xEC, 0x45A3, 0x22B59C, (0x4D80, 0x5741)
 
 def _elements(file: BinaryIO, at: int, end: int) -> Iterator[str]:
     while at < end:
-        kind, body = _number(file, at, keep=True)
-        size, body = _number(file, body)
+        kind, body = number(file, at, keep=True)
+        size, body = number(file, body)
         if body + size > end:
             raise IndexError  # also for the unknown sizes of live streams
         if kind in _MASTER:
             yield from _elements(file, body, body + size)
         elif kind in (_TAG, _LANGUAGE, *_WRITERS, _PADDING):
-            data = _read(file, body, size)
+            data = read(file, body, size)
             usual = {_TAG: b"DURATION", _LANGUAGE: b"und", _PADDING: bytes(size)}.get(kind, b"Lavf")
             name = {_TAG: "tags", _LANGUAGE: "language", _PADDING: "padding"}.get(kind, "writer")
             yield "" if data == usual else name
         else:
             yield _ASIDE.get(kind, "")
         at = body + size
-
-
-def _number(file: BinaryIO, at: int, *, keep: bool = False) -> tuple[int, int]:
-    """Return a number of variable length (RFC 8794, 4), with its marker or without, and where it ends."""
-    first = _read(file, at, 1)[0]
-    length = 9 - first.bit_length()
-    if length > 8:
-        raise IndexError
-    value = int.from_bytes(_read(file, at, length), "big")
-    return value if keep else value & ((1 << 7 * length) - 1), at + length
-
-
-def _read(file: BinaryIO, at: int, size: int) -> bytes:
-    file.seek(at)
-    data = file.read(size)
-    if len(data) < size:
-        raise IndexError
-    return data
 
 
 def _between(path: Path) -> Iterator[str]:

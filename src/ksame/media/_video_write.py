@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -49,18 +50,19 @@ class Encoder:
     units: str = ""  # NAL units that hold no picture, where the encoder writes its name and settings
 
 
+# No B-frames: they cost time, and with them an MP4 of variable rate states a wrong duration.
 ENCODERS = {
-    "h264": Encoder("libx264", 50, 10, (("preset", "veryfast"),), units="6"),
+    "h264": Encoder("libx264", 50, 10, (("preset", "veryfast"), ("bf", "0")), units="6"),
     "hevc": Encoder(
         "libx265",
         51,
         12,
-        (("preset", "superfast"), ("x265-params", "log-level=none:info=0")),
+        (("preset", "superfast"), ("x265-params", "log-level=none:info=0:bframes=0")),
         units="39|40",
     ),
     "vp8": Encoder("libvpx", 63, 4, (("deadline", "realtime"), ("cpu-used", "6"), ("b", "100M"))),
     "vp9": Encoder("libvpx-vp9", 63, 15, (("deadline", "realtime"), ("cpu-used", "7"), ("row-mt", "1"))),
-    "av1": Encoder("libsvtav1", 63, 15, (("preset", "10"),)),
+    "av1": Encoder("libsvtav1", 63, 15, (("preset", "9"),)),
     "mpeg4": Encoder("mpeg4", 11, 1, scale=True),
     "mjpeg": Encoder("mjpeg", 11, 1, scale=True),
 }
@@ -107,7 +109,16 @@ def write_video(
 
     Examples
     --------
-    >>> write_video(probe("in.mp4"), "out.mp4", frames("in.mp4"))  # doctest: +SKIP
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> from ksame.media import frames, metadata_of_video, probe
+    >>> shots = [Image.new("RGB", (8, 6), colour) for colour in ("red", "green", "blue")]
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     source, target = Path(here, "in.gif"), Path(here, "out.mp4")
+    ...     shots[0].save(source, save_all=True, append_images=shots[1:], duration=40)
+    ...     written = write_video(probe(source), target, frames(source))
+    ...     written.frames, str(written.duration), metadata_of_video(target)
+    (3, '3/25', [])
     """
     target = Path(target)
     quality = QUALITY if quality is None else quality
@@ -186,6 +197,7 @@ def _picture(frame: Frame, clip: Clip, stream: VideoStream, by: VideoReformatter
 
 def _stream(clip: Clip, out: OutputContainer, quality: int, threads: int, notes: list[str]) -> VideoStream:
     """Add a video stream like the source's, or as near to it as can be written."""
+    os.environ.setdefault("SVT_LOG", "1")  # errors only: libsvtav1 prints its settings otherwise
     able = out.supported_codecs
     for codec in dict.fromkeys((clip.codec, "h264", "vp9")):
         encoder = ENCODERS.get(codec)
@@ -220,10 +232,11 @@ def _formats(encoder: str) -> set[str]:
 
 def _options(encoder: Encoder, quality: int) -> dict[str, str]:
     step = round(encoder.worst + (encoder.best - encoder.worst) * quality / 100)
-    options = dict(encoder.options) | {"flags": "+bitexact"}  # else some write their name and version
+    # bitexact: else some write their name and version. frame_duration: the last picture stays as long
+    flags = "+bitexact+frame_duration"
     if encoder.scale:
-        return options | {"flags": "+bitexact+qscale", "global_quality": str(step * QP2LAMBDA)}
-    return options | {"crf": str(step)}
+        return {"flags": flags + "+qscale", "global_quality": str(step * QP2LAMBDA)}
+    return dict(encoder.options) | {"flags": flags, "crf": str(step)}
 
 
 def _set(context: VideoCodecContext, clip: Clip, pixels: str) -> None:
