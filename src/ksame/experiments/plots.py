@@ -53,6 +53,6 @@ def bars(ax: Axes, table: pd.DataFrame, names: str, columns: Sequence[str], unit
     for i, column in enumerate(columns):
         ax.bar(place + width * (i - (len(columns) - 1) / 2), table[column], width, label=column)
     ax.set_xticks(place, table[names].tolist(), rotation=30, ha="right")
-    ax.set(ylabel=unit, ylim=(0, 1.4 * ax.get_ylim()[1]))  # room for the legend
+    ax.set(xlabel=names, ylabel=unit, ylim=(0, 1.4 * ax.get_ylim()[1]))  # room for the legend
     ax.legend(loc="upper right", fontsize="small")
     ax.grid(axis="y", alpha=0.3)

@@ -200,9 +200,11 @@ def deformation(data: Data) -> Outcome:
             rows.append(("with" if deform else "without", row["crop (px)"], row[DEID], row[SD], stated))
     columns = ["background deformation", "crop (px)", DEID, SD, STATED[1]]
     table = pd.DataFrame(rows, columns=columns)
-    table["what"] = [f"{how} deformation, {size} px" for how, size in table[columns[:2]].to_numpy()]
+    table["background and crop"] = [
+        f"{how} deformation, {size} px" for how, size in table[columns[:2]].to_numpy()
+    ]
     drawing, (ax,) = figure("Does the background make room? LBP, rank-1 [S table 6.1]", 1)
-    bars(ax, table, "what", (DEID, STATED[1]), "rank-1 (%)")
+    bars(ax, table, "background and crop", (DEID, STATED[1]), "rank-1 (%)")
     table = table[columns]
     ours, thesis = (means(table, c, by="background deformation") for c in (DEID, STATED[1]))
     return Outcome(
@@ -260,7 +262,7 @@ def _setting(data: Data) -> str:
     people = len(data) // 2
     return (
         f"Guessing among {people} people gives {100 / people:.1f} %, among the thesis's 962 it gives 0.1 %:"
-        " small rates cannot be compared. The thesis does not state the k of these tables; ours is"
+        " among fewer people all rates are higher. The thesis does not state the k of these tables; ours is"
         f" {min(K, people // 2)}."
     )
 
