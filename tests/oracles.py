@@ -787,3 +787,68 @@ def cut(tree, share):
         if len(company) >= share * n:
             return float(height), int(np.median(company))
     raise AssertionError("at the top everybody is in one cluster")
+
+
+# --- attacks: every order of the people that the distances allow, every threshold, every pixel ---------
+
+
+def chances(distance, column, own):
+    """How likely the right person is among the first 1, 2, ... names: all orders that distances allow."""
+    people = sorted(set(column))
+    nearest = {p: min(d for d, c in zip(distance, column, strict=True) if c == p) for p in people}
+    orders = [
+        order
+        for order in itertools.permutations(people)
+        if all(nearest[a] <= nearest[b] for a, b in itertools.pairwise(order))
+    ]
+    return [sum(own in order[:r] for order in orders) / len(orders) for r in range(1, len(people) + 1)]
+
+
+def accepted_share(right, wrong, fpr):
+    """The most right pairs that any threshold accepts which accepts at most that share of the wrong ones."""
+    best = 0.0
+    for threshold in {*right, *wrong, math.inf}:
+        if sum(w < threshold for w in wrong) <= int(fpr * len(wrong)):
+            best = max(best, sum(r < threshold for r in right) / len(right))
+    return best
+
+
+def candidates(person, releases):
+    """Who shares every group of a person in every release, given as lists of (group, person)."""
+    everyone = set.intersection(*({p for _, p in release} for release in releases))
+    return {
+        other
+        for other in everyone
+        if all({g for g, p in rel if p == person} <= {g for g, p in rel if p == other} for rel in releases)
+    }
+
+
+def runs_of(row, alike):
+    """Distances between the middles of neighbouring steps of a row of colours (w, 3), step by step."""
+    middles, step = [], []
+    for x in range(1, len(row) + 1):
+        size = (
+            max(abs(float(a) - float(b)) for a, b in zip(row[x], row[x - 1], strict=True))
+            if x < len(row)
+            else 0
+        )
+        if size > alike:
+            step.append((x, size))
+        elif step:
+            middles.append(sum(x * s for x, s in step) / sum(s for _, s in step))
+            step = []
+    return [b - a for a, b in itertools.pairwise(middles)]
+
+
+def block_means(picture, size, scale):
+    """A picture (h, w) whose pixels are the means of those in the same square of the frame."""
+    height, width = picture.shape
+    square = {
+        (y, x): (math.floor((scale * y + 1) / size), math.floor((scale * x + 1) / size))
+        for y in range(height)
+        for x in range(width)
+    }
+    members = {}
+    for at, cell in square.items():
+        members.setdefault(cell, []).append(float(picture[at]))
+    return np.array([[np.mean(members[square[y, x]]) for x in range(width)] for y in range(height)])

@@ -90,8 +90,8 @@ def interval(hits: float, trials: int, *, level: float = 0.95) -> tuple[float, f
     if not 0 <= hits <= trials + 1e-9 or trials < 1:
         raise UsageError(f"hits must be in [0, trials] and trials at least 1. Got {hits} of {trials}.")
     tail = (1 - level) / 2
-    low = float(beta.ppf(tail, hits, trials - hits + 1)) if hits > 0 else 0.0
-    high = float(beta.ppf(1 - tail, hits + 1, trials - hits)) if hits < trials else 1.0
+    low = float(beta.ppf(tail, hits, trials - hits + 1)) if hits > 1e-9 else 0.0
+    high = float(beta.ppf(1 - tail, hits + 1, trials - hits)) if hits < trials - 1e-9 else 1.0
     return low, high
 
 
