@@ -174,10 +174,11 @@ def _find(
                 xyxy = np.hstack([place.min(axis=1), place.max(axis=1)])
     inner = rgb if inner is None else inner
     made: dict[object, NDArray[np.uint8]] = {}  # several recognisers may look at the same chips
-    for who in recognisers:
-        if who.chips not in made:
-            made[who.chips] = who.chips(rgb if isinstance(who, Beyond) else inner, points)
-    chips = [made[who.chips] for who in recognisers]
+    looks = [(who.chips, isinstance(who, Beyond)) for who in recognisers]
+    for view, beyond in looks:
+        if (view, beyond) not in made:
+            made[view, beyond] = view(rgb if beyond else inner, points)
+    chips = [made[look] for look in looks]
     return xyxy, points, chips, also(inner, points) if also else {}, reason
 
 
