@@ -114,7 +114,7 @@ def _portrait(
 def adjusted(view: View, groups: Partition) -> FloatArray:
     """Return weights that take from people whom the recogniser finds in their group's face [A 3.4].
 
-    Deviation: at most 4 rounds of a fifth of the weight, where the paper goes on until nobody is found.
+    Deviation: at most 2 rounds of a fifth of the weight, where the paper goes on until nobody is found.
     """
     n = len(view.faces)
 
@@ -124,7 +124,7 @@ def adjusted(view: View, groups: Partition) -> FloatArray:
         return np.asarray(np.linalg.norm(view.seen[rows] - new, axis=1) < view.threshold)
 
     # the mixed code of unit vectors is the vector of the weights
-    return risk_weights(np.eye(n), groups, at_risk, beta=0.2, rounds=4).weights
+    return risk_weights(np.eye(n), groups, at_risk, beta=0.2, rounds=2).weights
 
 
 def compared(view: View, new: NDArray[Any]) -> tuple[float, float, float]:

@@ -7,7 +7,7 @@ from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
 
-from ksame.report.words import percent
+from ksame.report.words import percent, recogniser_name
 from ksame.tune import charts
 from ksame.tune.choose import cuts, safe
 from ksame.tune.tuning import Tuning
@@ -27,6 +27,7 @@ def page(tuning: Tuning) -> str:
     return pages.from_string(source).render(
         t=tuning,
         methods=methods,
+        recogniser=recogniser_name(tuning.recogniser),
         shown=sorted({k for _, k in tuning.strip}),
         rows=table.to_dict("records"),
         risk=charts.risk(table, tuning.risk),
