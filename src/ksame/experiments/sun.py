@@ -236,8 +236,9 @@ def expressions(data: Data) -> Outcome:
         " Select, no numbers). The strength of a smile correlates with the original's by"
         f" {fet[strength]:.2f} with FET and {select_[strength]:.2f} with Select. What the thesis did not try:"
         " whoever compares the change from a person's neutral to the smiling new face with the same change"
-        f" between originals names {fet[change]:.0f} % with FET. These are stills, a neutral and a smiling"
-        " one of each person, which stand in for the frames of a video.",
+        f" between originals names {fet[change]:.0f} % with FET. With Select a person stands in one group for"
+        f" each expression, and the two together name {table[change][0]:.0f} % at k = {table['k'][0]}. These"
+        " are stills, a neutral and a smiling one of each person, which stand in for the frames of a video.",
     )
 
 
