@@ -4,7 +4,6 @@ import dataclasses
 import os
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 
 import av
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from PIL import Image
 
 from ksame.core import InputError, KSameError, UsageError
-from ksame.media import Clip, Frame, frames, metadata_of_video, probe, write_video
+from ksame.media import Frame, _video_write, frames, metadata_of_video, probe, write_video
 from ksame.media._boxes import is_cut
 
 SECRET = "SECRET"
@@ -320,6 +319,22 @@ def test_sound_of_old_files_that_only_count_their_channels_is_kept(tmp_path):
     assert np.array_equal(heard(source), heard(copy.path))
 
 
+def test_sound_of_old_files_can_be_disguised(tmp_path):
+    source = film(tmp_path / "a.avi", pictures(5), codec="mpeg4", sounds=[("pcm_s16le", "stereo")], seconds=1)
+    _, _, copy = again(source, tmp_path / "b.mp4", audio="disguise")
+    assert (copy.sounds[0].codec, copy.sounds[0].channels) == ("aac", 2)
+    assert abs(len(heard(copy.path)) - 48_000) <= 1024
+
+
+def test_hevc_has_the_tag_that_plays_everywhere(tmp_path):
+    source = film(
+        tmp_path / "a.mkv", pictures(3), codec="libx265", options=[("x265-params", "log-level=none")]
+    )
+    _, _, copy = again(source, tmp_path / "b.mp4")
+    with av.open(copy.path) as file:
+        assert file.streams.video[0].codec_context.codec_tag == "hvc1"
+
+
 def test_sound_can_be_dropped(tmp_path):
     source = film(tmp_path / "a.mp4", pictures(5), sounds=[("aac", "mono")])
     _, written, copy = again(source, tmp_path / "b.mp4", audio="drop")
@@ -558,6 +573,25 @@ def test_damage_in_the_middle_costs_the_pictures_up_to_the_next_that_stands_alon
     assert all(np.array_equal(f.rgb, whole[int(f.time * 25)].rgb) for f in good)
 
 
+def test_a_recording_that_begins_in_the_middle_starts_at_its_first_whole_picture(tmp_path):
+    path = film(tmp_path / "a.ts", noisy(40), options=[("g", "12"), ("bf", "0"), ("sc_threshold", "0")])
+    whole = [frame.rgb for frame in frames(path)]
+    data = path.read_bytes()
+    path.write_bytes(
+        data[: 188 * 3] + data[len(data) // 5 // 188 * 188 :]
+    )  # the tables of streams come first
+    lost: list[str] = []
+    good = list(frames(path, broken=lost))
+    assert len(good) == 28 and len(lost) == 1
+    assert all(np.array_equal(f.rgb, rgb) for f, rgb in zip(good, whole[12:], strict=True))
+
+
+def test_too_many_pixels_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("ksame.media._video.MOST_PIXELS", 64 * 48 - 1)
+    with pytest.raises(InputError, match="million pixels"):
+        probe(film(tmp_path / "a.mp4", pictures(3)))
+
+
 def test_a_hole_in_an_even_clock_is_told(tmp_path):
     lost: list[str] = []
     path = film(tmp_path / "a.mkv", pictures(30), times=[*range(20), *range(28, 38)])
@@ -565,7 +599,21 @@ def test_a_hole_in_an_even_clock_is_told(tmp_path):
     assert lost == [f"{str(path)!r} may be damaged: there is no new picture from 0.76 to 1.12 s."]
 
 
-def test_damaged_sound_is_told_and_the_rest_is_kept(tmp_path):
+def test_damaged_sound_is_told_and_the_rest_is_as_long(tmp_path):
+    path = film(tmp_path / "a.mp4", pictures(30), sounds=[("aac", "mono")])
+    with av.open(path) as file:
+        packet = [packet for packet in file.demux(audio=0) if packet.size][20]
+    data = bytearray(path.read_bytes())
+    data[packet.pos : packet.pos + packet.size] = b"\xff" * packet.size
+    path.write_bytes(data)
+    _, kept, copy = again(path, tmp_path / "keep.mp4")
+    assert sound_of(path) == sound_of(copy.path) and len(kept.notes) == 1  # copied as it is
+    _, disguised, copy = again(path, tmp_path / "disguise.mp4", audio="disguise")
+    assert disguised.notes[1:] == ("The sound is damaged: some of it was lost.",)
+    assert len(heard(copy.path)) == pytest.approx(1.2 * 48_000, abs=1024)
+
+
+def test_sound_that_breaks_off_is_kept_up_to_there(tmp_path):
     path = film(tmp_path / "a.mp4", pictures(30), sounds=[("aac", "mono")], movflags="faststart")
     path.write_bytes(path.read_bytes()[:-1500])
     for audio in ("keep", "disguise"):
@@ -589,19 +637,31 @@ def test_metadata_of_what_is_no_video_or_cut_is_refused(tmp_path):
             metadata_of_video(path)
 
 
-def test_memory_does_not_grow_with_the_length(tmp_path):
-    """Frames are yielded while the file is read: the first is there when the last is not decoded yet."""
+def test_reading_and_writing_go_hand_in_hand(tmp_path, monkeypatch):
+    """No more pictures are in memory than the threads of decoder and encoder hold: far fewer than 200."""
     path = film(tmp_path / "a.mp4", pictures(200))
-    shots = frames(path, threads=1)
-    first = next(shots)
-    assert isinstance(first, Frame) and isinstance(probe(path), Clip)
-    seen: list[int] = []
+    read = 0
+    ahead = []
 
     def watched():
-        for frame in shots:
-            seen.append(frame.index)
-            yield dataclasses.replace(frame, index=frame.index - 1)
+        nonlocal read
+        for frame in frames(path, threads=1):
+            read += 1
+            yield frame
 
-    target = tmp_path / "b.mp4"
-    write_video(probe(path), target, watched(), threads=1)
-    assert seen == list(range(1, 200)) and Path(target).is_file()
+    class Output:
+        def __init__(self, out):
+            self._out, self.written = out, 0
+
+        def __getattr__(self, name):
+            return getattr(self._out, name)
+
+        def mux(self, packet):
+            self.written += 1
+            ahead.append(read - self.written)
+            self._out.mux(packet)
+
+    weave = _video_write._weave
+    monkeypatch.setattr(_video_write, "_weave", lambda clip, out, *rest: weave(clip, Output(out), *rest))
+    assert write_video(probe(path), tmp_path / "b.mp4", watched(), threads=1).frames == 200
+    assert len(ahead) == 200 and max(ahead) < 60

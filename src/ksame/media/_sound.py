@@ -49,16 +49,20 @@ def disguised(clip: Clip, out: OutputContainer, notes: list[str]) -> Iterator[Pa
             rate = stream.rate if stream.rate in rates else 48_000
             target = out.add_stream(codec, rate, options={"flags": "+bitexact"})
             assert isinstance(target, AudioStream)
-            target.codec_context.layout = stream.layout
+            target.codec_context.layout = _layout(stream)
             voices.append(_voice(clip, stream.index, target, ratio, notes))
     return heapq.merge(*voices, key=_when)
 
 
 def _copy(stream: AudioStream, out: OutputContainer) -> AudioStream:
     copy = out.add_stream_from_template(stream)
-    if "channels" in stream.layout.name:  # old files only count them
-        copy.codec_context.layout = {1: "mono", 2: "stereo"}.get(stream.channels, stream.layout)
+    copy.codec_context.layout = _layout(stream)
     return copy
+
+
+def _layout(stream: AudioStream) -> str:
+    """Name the loudspeakers; old files only count them."""
+    return {"1 channels": "mono", "2 channels": "stereo"}.get(stream.layout.name, stream.layout.name)
 
 
 def _streams(file: InputContainer) -> list[AudioStream]:
@@ -116,7 +120,7 @@ def _graph(stream: AudioStream, rate: int, ratio: float) -> Graph:
         graph.add("asetrate", str(round(stream.rate * ratio))),  # higher and shorter
         graph.add("atempo", str(1 / ratio)),  # as long as before
         graph.add("aresample", str(rate)),
-        graph.add("aformat", f"sample_fmts=fltp:channel_layouts={stream.layout.name}"),
+        graph.add("aformat", f"sample_fmts=fltp:channel_layouts={_layout(stream)}"),
         graph.add("abuffersink"),
     )
     graph.configure()
@@ -124,11 +128,16 @@ def _graph(stream: AudioStream, rate: int, ratio: float) -> Graph:
 
 
 def _heard(file: InputContainer, stream: AudioStream, notes: list[str]) -> Iterator[AudioFrame]:
-    try:
-        for packet in file.demux(stream):
+    packets = file.demux(stream)
+    while True:
+        try:
+            packet = next(packets, None)
+            if packet is None:
+                return
             yield from packet.decode()
-    except FFmpegError:
-        notes.append(LOST)
+        except FFmpegError:  # a damaged packet becomes silence; a damaged file ends here
+            if LOST not in notes:
+                notes.append(LOST)
 
 
 def _then_silence(heard: Iterator[AudioFrame]) -> Iterator[tuple[AudioFrame | None, bool]]:

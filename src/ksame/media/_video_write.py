@@ -214,6 +214,8 @@ def _stream(clip: Clip, out: OutputContainer, quality: int, threads: int, notes:
                 _set(stream.codec_context, clip, pixels)
                 stream.codec_context.thread_count = threads
                 stream.time_base = clip.time_base
+                if codec == "hevc" and out.format.name in ("mp4", "mov"):
+                    stream.codec_context.codec_tag = "hvc1"  # the other tag does not play on Apple's devices
                 return stream
     raise UsageError(f"Pictures of {clip.width} x {clip.height} cannot be written into this type of file.")
 
