@@ -109,7 +109,9 @@ def parrot(
     1.0
     """
     mine = originals if others is None else others
-    return _attack("parrot", made(method, mine), released, **options)
+    known = given(mine, "originals")
+    places = _places(known, options.get("jobs")) if isinstance(known, list) else None
+    return _attack("parrot", made(method, mine), released, places=places, **options)
 
 
 def automatic_parrot(originals: Faces, released: Faces, **options: Unpack[Options]) -> Result:
@@ -149,12 +151,17 @@ def _studied(
 ) -> tuple[list[Source], dict[int, FloatArray], Degradation, NDArray[np.uint8]]:
     """Return the originals, where their faces are, what was done to the released, and some sharp faces."""
     photos, published = pictures(originals), pictures(released)
-    seen = see(photos, [], jobs=jobs)
-    places = {i: seen.points[[row]] for i, row in enumerate(seen.largest(len(photos))) if row >= 0}
+    places = _places(photos, jobs)
     sharp = samples(photos, places=places, jobs=jobs)
     alike = len(photos) == len(published)
     found = estimate(samples(published, places=places if alike else None, jobs=jobs), sharp)
     return photos, places, found, sharp
+
+
+def _places(photos: list[Source], jobs: int | None) -> dict[int, FloatArray]:
+    """Return the mesh (1, 468, 2) of the largest face in each photo that has one."""
+    seen = see(photos, [], jobs=jobs)
+    return {i: seen.points[[row]] for i, row in enumerate(seen.largest(len(photos))) if row >= 0}
 
 
 def reconstruction(
