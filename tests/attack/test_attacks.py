@@ -104,6 +104,9 @@ def test_several_guesses_have_several_times_the_bound():
     assert some.rank1 == one.cmc[4] > one.rank1
     assert (some.bound, some.chance, some.attack) == (0.25, 5 * one.chance, "group")
     assert some.low < some.rank1 < some.high
+    assert attack.group(codes, new, k=5).rank1 == some.rank1
+    with pytest.raises(UsageError, match="How many people may be named"):
+        attack.group(codes, new)
     assert attack.among(one, 30).verdict == "undecided"  # thirty twentieths promise nothing
     assert attack.among(one, 100).rank1 == 1
     with pytest.raises(UsageError, match=r"guesses must be in \[1, 100\]. Got 0"):

@@ -185,14 +185,16 @@ def reconstruction(
     return _attack("reconstruction", originals, made(undo, released), **options)
 
 
-def group(originals: Faces, released: Faces, guesses: int, **options: Unpack[Options]) -> Result:
+def group(
+    originals: Faces, released: Faces, guesses: int | None = None, **options: Unpack[Options]
+) -> Result:
     """Name the group, not the person: the attack succeeds if he is among the nearest few people.
 
     Parameters
     ----------
     originals, released : see ``naive``
     guesses : int
-        How many people may be named; k for a release with groups of k.
+        How many people may be named; by default k.
 
     Examples
     --------
@@ -201,7 +203,10 @@ def group(originals: Faces, released: Faces, guesses: int, **options: Unpack[Opt
     >>> group(faces, hidden, 2).rank1
     1.0
     """
-    return among(naive(originals, released, **options), guesses)
+    several = options.get("k") if guesses is None else guesses
+    if several is None:
+        raise UsageError("How many people may be named? Give guesses, or k.")
+    return among(naive(originals, released, **options), several)
 
 
 def _attack(
