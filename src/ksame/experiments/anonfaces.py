@@ -169,7 +169,7 @@ def recognition(data: Data) -> Outcome:
         rates.setdefault(("before", 0), []).append(rank1(view, some, some.seen))
         for k in fitting(some, tuple(PAPER_1)):
             groups = hierarchical(some.seen, k)
-            for name, weights in (("after", None), ("after, weights adjusted", adjusted(some, groups))):
+            for name, weights in (("after", None), ("after, adjusted", adjusted(some, groups))):
                 rgb, points, of = drawn(some, groups, "appearance", weights)
                 new = codes_of(view.eye, rgb, points)[of]
                 rates.setdefault((name, k), []).append(rank1(view, some, new))
@@ -241,7 +241,7 @@ def _draw_losses(table: pd.DataFrame, view: View, first: str) -> Figure:
 
 
 def _figure(title: str, panels: int) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(2 + 4.2 * panels, 4.4), layout="constrained")
+    figure = Figure(figsize=(3 + 4.0 * panels, 4.4), layout="constrained")
     figure.suptitle(title)
     return figure, list(np.atleast_1d(figure.subplots(1, panels)))
 
@@ -276,7 +276,7 @@ def _bars(ax: Axes, table: pd.DataFrame) -> None:
     for i, whose in enumerate(("ours", "paper")):
         mean, sd = (table[f"{whose}: rank-1 {what} (%)"] for what in ("mean", "sd"))
         ax.bar(place + 0.4 * i - 0.2, mean, 0.4, yerr=sd, capsize=3, label=whose)
-    ax.plot(place[1:], table["bound (%)"][1:], "k_", ms=30, label="proved bound, 1/k")
+    ax.hlines(table["bound (%)"][1:], place[1:] - 0.45, place[1:] + 0.45, "black", label="proved bound, 1/k")
     ax.set_xticks(place, names, rotation=25, ha="right")
     ax.set(ylabel="rank-1 (%)", ylim=(0, 105))
     ax.legend(fontsize=8)
