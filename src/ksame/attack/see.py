@@ -18,7 +18,8 @@ from ksame.attack.recognise import Recogniser
 from ksame.core import FloatArray, InputError, IntArray
 from ksame.faces.detect import detect
 from ksame.gather import Source, Watch, pixels, side_by_side, usable
-from ksame.geometry import FRAME, MESH, to_frame
+from ksame.geometry import FRAME, MESH, register
+from ksame.represent import AppearanceSpace
 
 Also = Callable[[NDArray[np.uint8], FloatArray], Mapping[str, NDArray[Any]]]
 """From a photo and meshes (n, 468, 2) to further columns, each (n, ...)."""
@@ -156,7 +157,7 @@ def _find(
     """Return one picture's boxes, meshes, chips for each recogniser, further columns, and what was wrong."""
     reason = ""
     rgb = np.zeros((1, 1, 3), np.uint8)
-    inner = None
+    covered = False
     xyxy: FloatArray = np.zeros((0, 4))
     points: FloatArray = np.zeros((0, MESH, 2))
     try:
@@ -170,31 +171,30 @@ def _find(
         if not len(good):
             reason = "no face was found"
             if place is not None:
-                points, inner = place, _inner(rgb, place)
+                points, covered = place, True
                 xyxy = np.hstack([place.min(axis=1), place.max(axis=1)])
-    inner = rgb if inner is None else inner
+    inner, meshes = _inner(rgb, points) if covered else (rgb, points)
     made: dict[object, NDArray[np.uint8]] = {}  # several recognisers may look at the same chips
     looks = [(who.chips, isinstance(who, Beyond)) for who in recognisers]
     for view, beyond in looks:
         if (view, beyond) not in made:
-            made[view, beyond] = view(rgb if beyond else inner, points)
+            made[view, beyond] = view(rgb, points) if beyond else view(inner, meshes)
     chips = [made[look] for look in looks]
-    return xyxy, points, chips, also(inner, points) if also else {}, reason
+    return xyxy, points, chips, also(inner, meshes) if also else {}, reason
 
 
-def _inner(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.uint8]:
-    """Return the picture with nothing but the inside of these faces, on grey.
+def _inner(rgb: NDArray[np.uint8], points: FloatArray) -> tuple[NDArray[np.uint8], FloatArray]:
+    """Return nothing but the inside of these faces, side by side on grey, and one mesh for all of them.
 
     Whoever points at a covered face sees hair and background too; what those tell is for the background
-    attack, and would be mixed up with the face here. An ellipse, because a contour is somebody's.
+    attack, and would be mixed up with the face here. An ellipse and a mean mesh, because a person's contour
+    and landmarks are not in the picture any more: two black faces must be equal to the last bit.
     """
-    frame = np.zeros((FRAME.height, FRAME.width), np.uint8)
-    cv2.ellipse(frame, (128, 186), (62, 78), 0, 0, 360, 255, -1)  # eyebrows to mouth, no jaw
-    size = rgb.shape[1], rgb.shape[0]
-    inside = np.zeros(rgb.shape[:2], bool)
-    for mesh in points:
-        inside |= cv2.warpAffine(frame, to_frame(mesh), size, flags=cv2.WARP_INVERSE_MAP) > 127
-    return np.where(inside[..., None], rgb, np.uint8(128))
+    inside = np.zeros((FRAME.height, FRAME.width, 1), np.uint8)
+    cv2.ellipse(inside, (128, 186), (62, 78), 0, 0, 360, 1, -1)  # eyebrows to mouth, no jaw
+    faces = [np.where(inside, register(rgb, mesh), np.uint8(128)) for mesh in points]
+    mean = AppearanceSpace.shipped().shape
+    return np.hstack(faces), mean + FRAME.width * np.arange(len(faces))[:, None, None] * [1, 0]
 
 
 def _unlike(sources: Sequence[Source], placed: Mapping[int, FloatArray]) -> tuple[list[int], list[int]]:

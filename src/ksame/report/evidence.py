@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from ksame import media
 from ksame.attack.recognise import Recogniser
 from ksame.attack.see import Also, Seen, see
-from ksame.core import FloatArray, GuaranteeViolated, IntArray, UsageError
+from ksame.core import FloatArray, GuaranteeViolated, IntArray, UsageError, check_law
 from ksame.faces import subjects as people
 from ksame.gather import Source, Watch
 from ksame.release import CERTIFICATE, Row, read_private, verify
@@ -102,13 +103,28 @@ def claim_of(folder: str | Path, private: Path | None, *, k: int | None = None) 
     if not out.is_dir():
         raise UsageError(f"{out} is not a folder: give a release, or a folder of de-identified photos.")
     if not (out / CERTIFICATE).is_file():
-        said = {"k": k, "bound": 1 / k, "publish": "scene"} if k else {}
+        said = {"k": k, "bound": 1 / k, "scope": "file", "publish": "scene"} if k else {}
         return Claim(out, said, unchecked=("there is no certificate: nothing vouches for these files",))
     try:
         result = verify(out, private=private)
         return Claim(out, result.certificate, result.checks, result.unchecked)
     except GuaranteeViolated as error:
         return Claim(out, _as_far_as_readable(out / CERTIFICATE), broken=str(error))
+
+
+def counted(claim: Claim, pairs: Pairs) -> Claim:
+    """Hold a folder whose k is only said to the one law: at least k people behind every picture.
+
+    Codes that average each face's own neighbours leave every picture another one, however much they blur.
+    """
+    if "format" in claim.certificate or not claim.certificate or not pairs.rows:
+        return claim
+    pictures = [hashlib.sha256((claim.folder / row.output).read_bytes()).digest() for row in pairs.rows]
+    try:
+        check_law(pictures, pairs.subjects, claim.certificate["k"])
+    except GuaranteeViolated as error:
+        return replace(claim, broken=str(error))
+    return replace(claim, checks=(f"every picture stands for at least {claim.certificate['k']} people",))
 
 
 def _as_far_as_readable(path: Path) -> Mapping[str, Any]:
@@ -223,15 +239,33 @@ def views_of(
     old = see(list(pairs.sources.values()), recognisers, also=also, jobs=jobs, watch=watch,
               stage="looking at the originals")  # fmt: skip
     before = old.rows(_in_turn(old, [inputs[row.input] for row in pairs.rows]))
-    outputs = sorted({row.output for row in pairs.rows})
-    place = {name: i for i, name in enumerate(outputs)}
-    at = [place[row.output] for row in pairs.rows]
-    placed = {} if claim.portraits else _places(before, at)
-    new = see([Source(name, claim.folder / name) for name in outputs], recognisers, also=also, placed=placed,
-              jobs=jobs, watch=watch, stage="looking at the release")  # fmt: skip
-    after = new.rows(_matched(new, at, before.xyxy))
-    faceless = tuple(outputs[i] for i in new.failures)
+    outputs, at, placed = published(claim, pairs, before)
+    new = see(
+        outputs,
+        recognisers,
+        also=also,
+        placed=placed,
+        jobs=jobs,
+        watch=watch,
+        stage="looking at the release",
+    )
+    after = new.rows(matched(new, at, before.xyxy))
+    faceless = tuple(outputs[i].name for i in new.failures)
     return Views(before, after, faceless, tuple(list(inputs)[i] for i in old.failures))
+
+
+def published(
+    claim: Claim, pairs: Pairs, before: Seen
+) -> tuple[list[Source], list[int], dict[int, FloatArray]]:
+    """Return the published pictures, the one of each row, and where the faces of scenes must be."""
+    names = sorted({row.output for row in pairs.rows})
+    place = {name: i for i, name in enumerate(names)}
+    at = [place[row.output] for row in pairs.rows]
+    return (
+        [Source(name, claim.folder / name) for name in names],
+        at,
+        ({} if claim.portraits else _places(before, at)),
+    )
 
 
 def _in_turn(seen: Seen, photos: Sequence[int]) -> IntArray:
@@ -253,7 +287,7 @@ def _places(before: Seen, at: Sequence[int]) -> dict[int, FloatArray]:
     return {int(i): before.points[column == i] for i in np.unique(column[column >= 0])}
 
 
-def _matched(seen: Seen, at: Sequence[int], boxes: FloatArray) -> IntArray:
+def matched(seen: Seen, at: Sequence[int], boxes: FloatArray) -> IntArray:
     """Return the published face of each row: the only or largest one, or the one where the old one was."""
     rows, several = [], Counter(at)
     for photo, box in zip(at, boxes, strict=True):

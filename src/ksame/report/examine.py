@@ -26,7 +26,7 @@ from ksame.faces.detect import residual
 from ksame.faces.subjects import about
 from ksame.gather import Source, Watch, pixels, side_by_side, sources_of
 from ksame.geometry import with_ring
-from ksame.report.evidence import Claim, Pairs, Views, claim_of, pairs_of, private_of, views_of
+from ksame.report.evidence import Claim, Pairs, Views, claim_of, counted, pairs_of, private_of, views_of
 from ksame.report.record import Pair, Report, record_of
 from ksame.report.trials import (
     Look,
@@ -37,6 +37,7 @@ from ksame.report.trials import (
     intersected,
     parrots,
     reconstructed,
+    undone,
 )
 
 SHOWN = 6  # published pictures on the page
@@ -102,6 +103,7 @@ def audit(
         raise UsageError(f"There are no pictures in {release}: nothing can be attacked.")
     sources = sources_of([Path(p) for p in ([originals] if isinstance(originals, str | Path) else originals)])
     pairs = pairs_of(claim, sources, secret, subjects=subjects)
+    claim = counted(claim, pairs)
     everyone = [*recognisers, *(() if claim.portraits else background.RECOGNISERS)]
     look = partial(see, recognisers=recognisers, jobs=jobs, watch=watch)
     views: Views | None = None
@@ -116,7 +118,11 @@ def audit(
         trial = Trial(claim, pairs, views, crowd)
         parroted, why = parrots(trial, recognisers, look, jobs)
         results = [*direct(trial, recognisers), *parroted, *around(trial, everyone[len(recognisers) :])]
-        results += [*reconstructed(trial), *intersected(trial, other)]
+        results += [
+            *undone(trial, recognisers, look, jobs),
+            *reconstructed(trial),
+            *intersected(trial, other),
+        ]
         notes += [*why, *_unseen(views)]
         table = utility.measures(
             views.before.also,
@@ -205,7 +211,7 @@ def _untouched(path: Path, covered: NDArray[Any]) -> int:
 
 def _pictures(claim: Claim, pairs: Pairs, show_originals: bool) -> list[Pair]:
     """Return some published pictures; of a folder that proves nothing none, for they may be originals."""
-    if (claim.broken or not claim.checks) and not show_originals:
+    if (claim.broken or "format" not in claim.certificate) and not show_originals:
         return []
     files = claim.certificate.get("files", {})
     shown: dict[object, tuple[str, dict[str, str]]] = {}  # each face: a file, and the people behind it

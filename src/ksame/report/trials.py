@@ -10,15 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ksame import attack
+from ksame.attack.pixels import Enhancer, enhanced, estimate, imitated, samples
 from ksame.attack.recognise import Recogniser
 from ksame.attack.score import Result, score
 from ksame.attack.see import Seen
 from ksame.core import CannotGuarantee, FloatArray, InputError, IntArray, UsageError
 from ksame.gather import Source, sources_of
+from ksame.pipeline import METHODS
 from ksame.release import read_private
 from ksame.replace import kdiff
 from ksame.report.afresh import afresh, known
-from ksame.report.evidence import Claim, Pairs, Views, gallery_subjects, private_of
+from ksame.report.evidence import Claim, Pairs, Views, gallery_subjects, matched, private_of, published
 
 Look = Callable[..., Seen]
 """``see`` with all but its pictures, its stage and its places."""
@@ -126,6 +128,40 @@ def parrots(
         run = partial(score, one.train, *codes, named, pairs.subjects, recogniser=one.name)
         results.append(run(attack="parrot", bound=claim.bound))
     return results, []
+
+
+def undone(trial: Trial, recognisers: Sequence[Recogniser], look: Look, jobs: int | None) -> Iterator[Result]:
+    """Guess how faces were pixelated or blurred; do so to the gallery, and sharpen the release [G6 6.2].
+
+    New faces of our own are neither; there is nothing to guess.
+    """
+    claim, pairs, views, crowd = trial
+    if claim.certificate.get("method") in METHODS:
+        return
+    places = {i: crowd.seen.points[[row]] for i, row in enumerate(crowd.largest) if row >= 0}
+    sharp = samples(crowd.sources, places=places, jobs=jobs)
+    outputs, at, spots = published(claim, pairs, views.before)
+    found = estimate(samples(outputs, places=spots, jobs=jobs), sharp)
+    if found.kind is None:
+        return
+    mimic = [
+        Source(photo.name, partial(imitated, found, photo, places[i])) if i in places else photo
+        for i, photo in enumerate(crowd.sources)
+    ]
+    seen = look(mimic, stage=f"imitating {found.kind}", placed=places)
+    alike = seen.rows(seen.largest(len(mimic)))
+    for one in recognisers:
+        codes = alike.codes[one.name], views.after.codes[one.name]
+        run = partial(score, one.train, *codes, crowd.named, pairs.subjects, recogniser=one.name)
+        yield run(attack="automatic parrot", bound=claim.bound)
+    enhancer = Enhancer.fit(sharp, found)
+    sharper = [enhanced(one, enhancer) for one in recognisers]
+    seen = look(outputs, recognisers=sharper, stage=f"undoing {found.kind}", placed=spots)
+    clear = seen.rows(matched(seen, at, views.before.xyxy))
+    for one in recognisers:
+        codes = crowd.seen.codes[one.name], clear.codes[one.name]
+        run = partial(score, one.train, *codes, crowd.subjects, pairs.subjects, recogniser=one.name)
+        yield run(attack="enhancement", bound=claim.bound)
 
 
 def reconstructed(trial: Trial) -> Iterator[Result]:
