@@ -12,11 +12,11 @@ from ksame import render
 from ksame.apart import looks
 from ksame.attack.recognise import Recogniser, choose
 from ksame.attack.score import score
-from ksame.core import FaceSet, FloatArray, IntArray, Partition, WeightsError
+from ksame.core import FaceSet, FloatArray, IntArray, Partition, Space, WeightsError
 from ksame.experiments.base import Data, codes_of
 from ksame.geometry import MESH, with_ring
 from ksame.replace.mix import risk_weights
-from ksame.represent import AppearanceSpace, EigenSpace, PixelSpace
+from ksame.represent import AppearanceSpace, EigenSpace
 from ksame.utility.slices import known
 
 NETWORKS = ("dlib", "facenet", "sface", "mobilefacenet")  # [A 3.3.2] has the first two
@@ -88,13 +88,15 @@ def fitting(view: View, ks: Sequence[int]) -> list[int]:
 
 
 def drawn(
-    view: View, groups: Partition, generator: str, weights: FloatArray | None = None
+    view: View, groups: Partition, space: Space | None = None, weights: FloatArray | None = None
 ) -> tuple[NDArray[np.uint8], FloatArray, IntArray]:
-    """Return one picture per group, its landmarks, and the group of each person."""
-    if generator == "appearance":
+    """Return one picture per group, its landmarks, and the group of each person.
+
+    Without a space that decodes a mean code, faces are drawn as ksame publishes them, with weights if given.
+    """
+    if space is None:
         made = [_portrait(view, rows, weights) for rows in groups.groups]
         return np.stack([rgb for rgb, _ in made]), np.stack([points for _, points in made]), groups.labels
-    space = (PixelSpace if generator == "pixel means" else EigenSpace).fit(view.faces)
     codes = space.encode(view.faces)
     rgb = space.decode(np.stack([codes[rows].mean(axis=0) for rows in groups.groups]))
     return rgb, np.stack([view.points[rows].mean(axis=0) for rows in groups.groups]), groups.labels
