@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 import ksame
-from ksame.cli import _release, _shell
 from ksame import weights
+from ksame.cli import _release, _shell
 from ksame.core import Guarantee
 from ksame.release import Private, Release, Row
 from running import shell

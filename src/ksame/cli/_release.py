@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ksame import demo, weights
+from ksame import weights
 from ksame.adhoc import obscured
 from ksame.cli._shell import Json, Quiet, app, console, print_json, progress
 from ksame.core import KSameError, UsageError
@@ -160,6 +160,8 @@ def demo_command(
     ),
 ) -> None:
     """See it work: sample people, their new faces, a certificate that holds, and one that does not."""
+    from ksame import demo  # late: it brings tables and charts
+
     with progress(False) as watch:
         demo.run(output, say=lambda text: console.print(text), watch=watch)
 
