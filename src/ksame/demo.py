@@ -50,7 +50,9 @@ def run(folder: Path, *, say: Callable[[str], object], watch: Watch | None = Non
     say(f"   [red]✗ {refusal}[/] The bit was put back.")
     say("[bold]5. Attacked by its own maker[/]: ksame audit " + escape(f"{out} --originals {photos}"))
     # the photos come from a public package, so the page may show them; it lies outside the release
-    report = audit(out, originals=photos, attackers=attackers(), show_originals=True, watch=watch)
+    report = audit(
+        out, originals=photos, attackers=attackers(), labels=subjects, show_originals=True, watch=watch
+    )
     say(f"   {escape(strongest(report))}")
     page = folder / "report.html"
     report.save(page)
