@@ -343,7 +343,7 @@ def _figure_18(title: str, table: pd.DataFrame, lab: Lab) -> Figure:
             ax.plot(table["k"], table[column], marker=mark, fillstyle="none", linewidth=0.8, label=label)
         ax.set(xlabel="k (people behind each face)", xscale="log", yscale="log")
         ax.set_xticks(table["k"], table["k"])
-        ax.set_yticks(ticks := [1, 2, 5, 10, 20, 50], ticks)
+        ax.set_yticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
         ax.set_title(f"k-Same-{name}", fontsize=10)
         ax.grid(alpha=0.3)
     panels[0].set_ylabel("people named right (rank-1, %)")
