@@ -145,9 +145,12 @@ def rank1(everyone: View, some: View, new: NDArray[Any]) -> float:
 
 
 def labels_of(faces: FaceSet) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
-    """Return gender and age band as given for all, else as they appear."""
+    """Return gender and age band as given, and as they appear where that is not known."""
+    nothing = np.full(len(faces), "")
     told = known(faces.labels, len(faces))
-    if all(name in told and (told[name] != "").all() for name in ("gender", "age")):
-        return told["gender"], told["age"]
+    gender, age = (told.get(name, nothing) for name in ("gender", "age"))
+    age = np.where(age == "NA", "", age)  # so the London set writes an age that is not known
+    if (gender != "").all() and (age != "").all():
+        return gender, age
     seen = looks(faces)
-    return seen.gender, seen.age
+    return np.where(gender == "", seen.gender, gender), np.where(age == "", seen.age, age)

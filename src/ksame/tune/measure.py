@@ -86,12 +86,17 @@ def _codes(recogniser: Recogniser, faces: FaceSet, jobs: int | None) -> NDArray[
 
 
 def _labels(people: People) -> dict[str, NDArray[np.str_]]:
-    """Return gender and age band of each face, as the csv gives them for all, else as they appear."""
-    seen = {name: getattr(people.looks, name) for name in ("gender", "age") if people.looks}
+    """Return gender and age band of each face, as the csv gives them, else as they appear."""
     told = given(people.faces.labels, len(people.faces))
-    return seen | {
-        name: told[name] for name in ("gender", "age") if name in told and (told[name] != "").all()
-    }
+    found = {}
+    for name in ("gender", "age"):
+        label = told.get(name, np.full(len(people.faces), ""))
+        label = np.where(label == "NA", "", label)  # as many tables write what is not known
+        if people.looks:
+            label = np.where(label == "", getattr(people.looks, name), label)
+        if (label != "").all():
+            found[name] = label
+    return found
 
 
 class Published(NamedTuple):
