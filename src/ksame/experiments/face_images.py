@@ -108,8 +108,9 @@ class Window:
 
     def codes(self, who: Recogniser, pictures: Pictures) -> NDArray[Any]:
         """Return what a recogniser makes of pictures; equal ones are looked at once."""
-        flat = pictures.reshape(len(pictures), -1)
-        _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+        seen: dict[bytes, int] = {}
+        which = [seen.setdefault(face.tobytes(), len(seen)) for face in pictures]
+        _, first = np.unique(which, return_index=True)
         mesh = np.broadcast_to(self.mesh, (len(first), *self.mesh.shape))
         parts = np.array_split(np.arange(len(first)), -(-len(first) // 16))
         tasks = ((who, pictures[first[part]], mesh[part]) for part in parts)
