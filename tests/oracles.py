@@ -852,3 +852,34 @@ def block_means(picture, size, scale):
     for at, cell in square.items():
         members.setdefault(cell, []).append(float(picture[at]))
     return np.array([[np.mean(members[square[y, x]]) for x in range(width)] for y in range(height)])
+
+
+# --- identity shift: every way to hand out the faces of a pool -----------------------------------------
+
+
+def pool_faces(people, pool, still, used):
+    """Return rows of distinct free pool faces with the least sum of squared distances, or None."""
+    best, rows = float("inf"), None
+    for chosen in itertools.permutations(range(len(pool)), len(people)):
+        total = 0.0
+        for person, face in enumerate(chosen):
+            if used[person][face]:
+                total = float("inf")
+                break
+            for axis, skip in enumerate(still):
+                if not skip:
+                    total += float(people[person][axis] - pool[face][axis]) ** 2
+        if total < best:
+            best, rows = total, chosen
+    return rows
+
+
+def shifted(x, who, rows, pool, pool_shifted, still):
+    """Return every face moved by its person's difference, axis by axis."""
+    names = list(dict.fromkeys(who))
+    new = []
+    for face, name in zip(x, who, strict=True):
+        row = rows[names.index(name)]
+        step = zip(face, pool_shifted[row], pool[row], still, strict=True)
+        new.append([c if skip else c + (d - h) for c, d, h, skip in step])
+    return new

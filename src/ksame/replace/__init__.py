@@ -1,7 +1,8 @@
 """Replacements: codes (n, d) and groups in, new codes and the claim that is true of them out.
 
 ``centroid`` and ``mix`` publish one face per group of a Partition; ``furthest`` and ``kdiff`` form
-their own pairs of clusters. Proofs, assumptions and tests stand in docs/guarantees/.
+their own pairs of clusters; ``shift`` needs a pool of made-up faces and no other people. Proofs,
+assumptions and tests stand in docs/guarantees/.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from ksame.replace.centroid import centroid
 from ksame.replace.furthest import FurthestPairs, furthest, furthest_pairs
 from ksame.replace.kdiff import kdiff
 from ksame.replace.mix import RiskWeights, mix, risk_weights
+from ksame.replace.shift import identities, shift
 
 __all__ = [
     "FurthestPairs",
@@ -17,7 +19,9 @@ __all__ = [
     "centroid",
     "furthest",
     "furthest_pairs",
+    "identities",
     "kdiff",
     "mix",
     "risk_weights",
+    "shift",
 ]
