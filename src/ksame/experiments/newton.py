@@ -167,7 +167,7 @@ def _figure_1(title: str, table: pd.DataFrame, lab: Lab) -> Figure:
     right.set_title(f"Gallery: the {OTHER} of each person", fontsize=10)
     for ax in (left, right):
         ax.set(xlabel="people named right (rank-1, %)", xlim=(-4, 104))
-        ax.legend(fontsize=8, loc="center")
+        ax.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
         ax.grid(alpha=0.3)
     return made
 
