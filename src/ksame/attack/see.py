@@ -70,7 +70,7 @@ class Seen:
             if not (at < 0).any():
                 return column[at]
             # as floats, because only they have a NaN
-            rows = np.full((len(at), *column.shape[1:]), np.nan)
+            rows = np.full((len(at), *column.shape[1:]), np.nan, np.result_type(column, np.float32))
             rows[at >= 0] = column[at[at >= 0]]
             return rows
 

@@ -45,14 +45,25 @@ class Trial(NamedTuple):
     views: Views
     crowd: Crowd
 
+    @property
+    def photos(self) -> list[str]:
+        """The photo that each published face was made from."""
+        return [str(self.pairs.sources[row.input].pixels) for row in self.pairs.rows]
+
+    @property
+    def several(self) -> bool:
+        """Whether the gallery has the very photos, and others of the same people besides."""
+        pairs = set(zip(self.crowd.subjects, self.crowd.photos, strict=True))
+        return bool(set(self.photos) & set(self.crowd.photos)) and len(pairs) > len(set(self.crowd.subjects))
+
 
 def crowd_of(
     gallery: str | Path | None, how: str | None, claim: Claim, pairs: Pairs, views: Views, look: Look
 ) -> Crowd:
     """Return the originals, or the gallery that was given: the largest face of each of its photos."""
     if gallery is None:
-        photos = [row.input for row in pairs.rows]
-        first = {name: row for row, name in reversed([*enumerate(photos)])}
+        photos = [str(pairs.sources[row.input].pixels) for row in pairs.rows]
+        first = {row.input: i for i, row in reversed([*enumerate(pairs.rows)])}
         largest = np.array([first.get(name, -1) for name in pairs.sources])
         found = np.where(views.before.photo[largest] >= 0, largest, -1)
         named = [pairs.subjects[row] for row in largest]
@@ -71,16 +82,14 @@ def crowd_of(
 def direct(trial: Trial, recognisers: Sequence[Recogniser]) -> Iterator[Result]:
     """Run the attacks that need nothing but both sides: naive, reverse, and naming the group."""
     claim, pairs, views, crowd = trial
-    who, inputs = pairs.subjects, [str(pairs.sources[row.input].pixels) for row in pairs.rows]
-    photos = inputs if crowd.seen is views.before else crowd.photos
-    several = len(set(zip(crowd.subjects, photos, strict=True))) > len(set(crowd.subjects))
+    who = pairs.subjects
     for one in recognisers:
         old, new = crowd.seen.codes[one.name], views.after.codes[one.name]
         run = partial(score, one.train, recogniser=one.name, bound=claim.bound)
         naive = run(old, new, crowd.subjects, who, attack="naive")
         yield naive
-        if several:
-            apart = partial(run, gallery_photos=photos, probe_photos=inputs)
+        if trial.several:
+            apart = partial(run, gallery_photos=crowd.photos, probe_photos=trial.photos)
             yield apart(old, new, crowd.subjects, who, attack="naive, other photo")
         yield run(new, old, who, crowd.subjects, attack="reverse")
         if claim.bound is not None:
@@ -125,8 +134,13 @@ def parrots(
     results = []
     for one in recognisers:
         codes = faces.codes[one.name], views.after.codes[one.name]
-        run = partial(score, one.train, *codes, named, pairs.subjects, recogniser=one.name)
-        results.append(run(attack="parrot", bound=claim.bound))
+        run = partial(score, one.train, *codes, named, pairs.subjects, recogniser=one.name, bound=claim.bound)
+        results.append(run(attack="parrot"))
+        if trial.several:
+            photos = [str(crowd.sources[i].pixels) for i in ours]
+            results.append(
+                run(attack="parrot, other photo", gallery_photos=photos, probe_photos=trial.photos)
+            )
     return results, []
 
 

@@ -27,6 +27,7 @@ _RECOGNISERS = {
 _ATTACKS = {
     "naive": "comparing released faces with known photos",
     "naive, other photo": "comparing released faces with other photos of the people",
+    "parrot, other photo": "comparing released faces with other photos treated in the same way",
     "reverse": "looking for known photos among the released faces",
     "parrot": "comparing released faces with known photos treated in the same way",
     "automatic parrot": "guessing the blur or the blocks and treating known photos alike",

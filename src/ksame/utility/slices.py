@@ -15,7 +15,7 @@ __all__ = ["LEAST", "known", "predicted", "slices"]
 
 LEAST = 5  # people: a figure about fewer is about them
 _BY = ("gender", "age", "ethnicity")
-_UNKNOWN = ("", UNSURE, "nan")
+_UNKNOWN = ("", UNSURE, "nan", "NA")
 
 
 def slices(
