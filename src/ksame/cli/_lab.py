@@ -139,7 +139,8 @@ def experiment(
     """Do a table or a figure of the papers again, beside the paper's own numbers."""
     from ksame.experiments import EXPERIMENTS, load
 
-    chosen = list(EXPERIMENTS) if name == "all" else [name]
+    # several names may stand for one experiment
+    chosen = [*{run: one for one, run in EXPERIMENTS.items()}.values()] if name == "all" else [name]
     if name != "all" and name not in EXPERIMENTS:
         raise UsageError(f"There is no experiment {name!r}: choose all, or one of {', '.join(EXPERIMENTS)}.")
     with progress(quiet) as watch:
