@@ -191,10 +191,12 @@ def _tell(report: Report) -> None:
 
 def _show(table: pd.DataFrame) -> None:
     """Print a table."""
-    out = Table(*(escape(str(column)) for column in table.columns), box=None)
+    out = Table(box=None)
+    for column in table.columns:
+        out.add_column(escape(str(column)), overflow="fold")  # no figure is cut short
     for row in table.itertuples(index=False):
         out.add_row(*(escape(f"{cell:.3g}" if isinstance(cell, float) else str(cell)) for cell in row))
-    Console(stderr=True, highlight=False).print(out)
+    Console(stderr=True, highlight=False, width=None if console.is_terminal else 240).print(out)
 
 
 def _numbers(text: str) -> list[int]:
