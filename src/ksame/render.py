@@ -136,11 +136,11 @@ def fade(ring: FloatArray, width: int, height: int, *, edge: float, inset: float
     cv2.fillConvexPoly(mask, hull, 1)
     inside = cv2.distanceTransform(mask, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)[1:-1, 1:-1]
     ramp = np.clip((inside - 1 - inset) / max(edge, 1.0), 0, 1)
-    soft: Picture = cv2.GaussianBlur(_smooth(ramp), (0, 0), max(0.8, edge / 8))
+    soft: Picture = cv2.GaussianBlur(smooth(ramp), (0, 0), max(0.8, edge / 8))
     return soft
 
 
-def _smooth(ramp: NDArray[Any]) -> NDArray[Any]:
+def smooth(ramp: NDArray[Any]) -> NDArray[Any]:
     """Return a ramp from 0 to 1 without a visible kink at either end."""
     smooth: NDArray[Any] = ramp * ramp * (3 - 2 * ramp)
     return smooth
@@ -193,24 +193,24 @@ def scene(
     between them.
     """
     target = with_ring(transform(similarity(shape[list(STILL)], points[list(STILL)]), shape[:MESH]))
-    left, top, right, bottom = _around(np.concatenate([target, points]), photo.shape)
+    left, top, right, bottom = around(np.concatenate([target, points]), photo.shape)
     if right <= left or bottom <= top:
         return photo
     new, old = target - (left, top), points - (left, top)
     width, height = right - left, bottom - top
-    ground = _meet(photo[top:bottom, left:right], old[list(OVAL)], new[list(OVAL)])
+    ground = meet(photo[top:bottom, left:right], old[list(OVAL)], new[list(OVAL)])
     small, at = _shrunk(face, new)
     raster = Raster.of(new, triangles, width, height)
     picture = raster.pull(small, at).astype(np.float32)
     alpha = np.zeros((height, width), np.float32)
     inner = np.repeat([1.0, 0.0], [MESH, len(OVAL)])  # 1 on the face, 0 on the ring around it
-    alpha[raster.covered] = _smooth(raster.weights @ inner)
+    alpha[raster.covered] = smooth(raster.weights @ inner)
     result = photo.copy()
     result[top:bottom, left:right] = COMPOSITES[composite](ground, picture, alpha)
     return result
 
 
-def _around(points: FloatArray, size: tuple[int, ...], *, margin: float = 0.35) -> tuple[int, int, int, int]:
+def around(points: FloatArray, size: tuple[int, ...], *, margin: float = 0.35) -> tuple[int, int, int, int]:
     """Return the box of points with a margin, within the photo: left, top, right, bottom."""
     low, high = points.min(axis=0), points.max(axis=0)
     room = margin * (high - low)
@@ -219,7 +219,7 @@ def _around(points: FloatArray, size: tuple[int, ...], *, margin: float = 0.35) 
     return int(left), int(top), int(right), int(bottom)
 
 
-def _meet(area: NDArray[np.uint8], old: FloatArray, new: FloatArray) -> NDArray[np.uint8]:
+def meet(area: NDArray[np.uint8], old: FloatArray, new: FloatArray) -> NDArray[np.uint8]:
     """Deform the background so that the old contour (36, 2) comes to lie on the new one; the rim stays."""
     height, width = area.shape[:2]
     x, y = np.linspace(0, width - 1, 5), np.linspace(0, height - 1, 5)

@@ -1,0 +1,12 @@
+"""New faces worn over people's own through a video: one per person, drawn frame by frame [S 7.3].
+
+``masks`` chooses and makes them from a few views of each person; ``code_of`` says what a frame shows,
+``calm`` smooths that in time, and ``Mask.draw`` draws it.
+"""
+
+from __future__ import annotations
+
+from ksame.masking.choose import far_enough, masks
+from ksame.masking.mask import Mask, View, calm, code_of
+
+__all__ = ["Mask", "View", "calm", "code_of", "far_enough", "masks"]

@@ -1,0 +1,334 @@
+"""The mask and its drawing [S 7.3].
+
+A mask is made once per person from a few views of them. To draw a frame then costs a projection on the
+model's axes and a warp of the face's own region; nothing is done to the rest of the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple, Self
+
+import cv2
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ksame.core import FaceSet, FloatArray, IntArray, UsageError
+from ksame.geometry import (
+    FRAME,
+    INNER_LIPS,
+    LEFT_EYE,
+    MESH,
+    OVAL,
+    RIGHT_EYE,
+    align,
+    lips_apart,
+    register,
+    similarity,
+    with_ring,
+)
+from ksame.render import around, meet, smooth
+from ksame.represent import AppearanceSpace
+from ksame.represent.appearance import TEXTURE
+
+Picture = NDArray[np.float32]
+Texture = Literal["code", "pixel"]
+
+MOST = 2.5  # standard deviations: further out no face is found in what the model draws
+_LEVELS = 3  # the new face at full, half and quarter size: a small face must not alias
+_INSIDE = np.repeat([1.0, 0.0], [MESH, len(OVAL)])[:, None]  # 1 on the face, 0 on the ring around it
+
+
+class View(NamedTuple):
+    """One look at a person: a frame, or a part of one, and the face's mesh in it."""
+
+    rgb: NDArray[np.uint8]  # (h, w, 3)
+    points: FloatArray  # (468, 2)
+
+
+def code_of(model: AppearanceSpace, view: View) -> FloatArray:
+    """Return gamma' (d,) of a face, light and pose included: what is kept of a frame to draw it."""
+    left, top, right, bottom = around(view.points, view.rgb.shape)
+    mesh = view.points - (left, top)
+    face = register(np.ascontiguousarray(view.rgb[top:bottom, left:right]), mesh, scale=TEXTURE)
+    nobody = np.array([""])
+    faces = FaceSet(face[None], mesh[None], np.zeros((1, 4)), np.ones(1), nobody, nobody)
+    gamma: FloatArray = model.encode(faces, nuisance=True)[0]
+    return gamma
+
+
+def calm(codes: ArrayLike, seen: ArrayLike, *, sigma: float = 1.0) -> FloatArray:
+    """Return the codes (t, d) of successive frames without flicker and lag: a Gaussian of both sides.
+
+    Parameters
+    ----------
+    codes : (t, d) array
+        One per frame; those of frames that are not seen do not count.
+    seen : (t,) bool
+        The frames whose code is good. The others get that of their neighbours in time.
+    sigma : float
+        In frames. Three of them on either side count, so a buffer of that length will do.
+
+    Examples
+    --------
+    >>> calm([[1.0], [9.0], [1.0]], [True, False, True]).ravel().tolist()
+    [1.0, 1.0, 1.0]
+    """
+    x, good = np.asarray(codes, dtype=np.float64), np.flatnonzero(seen)
+    if not len(good):
+        raise UsageError("At least one frame of a face must be seen well enough to have a code.")
+    time = np.arange(len(x))
+    whole = np.stack([np.interp(time, good, column[good]) for column in x.T], axis=1)
+    smoothed: FloatArray = cv2.GaussianBlur(
+        whole, (1, 2 * int(np.ceil(3 * sigma)) + 1), sigmaX=1, sigmaY=sigma, borderType=cv2.BORDER_REPLICATE
+    )
+    return smoothed
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """The new face of one person.
+
+    Parameters
+    ----------
+    model : AppearanceSpace
+        What it is drawn with.
+    gamma : (d,)
+        The person's mean code: what frames are compared with.
+    gamma_d : (d,)
+        The code of the new face. Its shape is the person's, shifted (7.5). Deviation: its texture is the
+        pool's and nothing of the person's (gamma_d - gamma in the words of 7.2): with the pool's estimate of
+        gamma (7.4) glasses showed through, and recognisers were up to a fifth nearer.
+    shift : (d,)
+        gamma_hat_d - gamma_hat (7.4).
+    move : (468, 2)
+        From the person's mean shape to the new one, on the model's frame. Deviation: the thesis draws each
+        frame's shape on the axes (7.5); ours are those of portraits, and speech and blinks would be lost.
+        So a frame's difference from the person's mean shape is kept whole, and of the mean nothing but
+        what the axes hold.
+    """
+
+    model: AppearanceSpace
+    gamma: FloatArray
+    gamma_d: FloatArray
+    shift: FloatArray
+    move: FloatArray
+
+    @classmethod
+    def of(cls, model: AppearanceSpace, views: Sequence[View], hat: FloatArray, hat_d: FloatArray) -> Self:
+        """Make a person's mask from some views and a pool face (d,), before and after k-Diff-furthest."""
+        gamma = np.mean([code_of(model, view) for view in views], axis=0)
+        most = MOST * model.deviation
+        shift = np.where(model.nuisance, 0, hat_d - hat)
+        textured = np.arange(len(gamma)) >= len(model.shape_axes)
+        wanted = np.clip(np.where(textured, hat_d, gamma + shift), -most, most)
+        gamma_d = np.where(model.nuisance, gamma, wanted)  # light and pose are the frame's [S 7.3.2]
+        own = align(np.stack([view.points for view in views]), model.shape).mean(axis=0)
+        return cls(model, gamma, gamma_d, shift, _same_gaps(model.shapes(gamma_d[None])[0] - own))
+
+    @cached_property
+    def base(self) -> tuple[Picture, ...]:
+        """The new face on the mean shape in the scene's light, in three sizes: t_bar + Phi_t beta_d (7.6).
+
+        Its mean colour is brought to that of the face it replaces, once: each frame anew it would flicker.
+        """
+        model, (height, width) = self.model, self.model.detail.shape[:2]
+        change = self._small(self._texture(self.gamma_d) - model.texture.astype(np.float32))
+        picture = model.detail + _scaled(change, self._scale / TEXTURE, (width, height))
+        gain = _colour(self._texture(self.gamma)) / _colour(self._texture(self.gamma_d))
+        return _pyramid(_spread(gain * picture, model.shape * self._scale))
+
+    def worn(self, points: FloatArray) -> FloatArray:
+        """Return the new mesh (468, 2) for a frame's own: moved as its size and roll say (7.5)."""
+        back = similarity(self.model.shape, points)[:, :2]
+        upright = align(points[None], self.model.shape)[0]
+        moved: FloatArray = points + (lips_apart((upright + self.move)[None])[0] - upright) @ back.T
+        return moved
+
+    def draw(
+        self, rgb: NDArray[np.uint8], points: FloatArray, code: FloatArray, *, texture: Texture = "code"
+    ) -> NDArray[np.uint8]:
+        """Return a frame with the new face over the old one, up to its contour and a ring beyond.
+
+        Parameters
+        ----------
+        rgb : (h, w, 3) uint8
+            The frame.
+        points : (468, 2)
+            The mesh of the old face, smoothed in time.
+        code : (d,)
+            gamma' of the frame, smoothed in time: see ``code_of`` and ``calm``.
+        texture : str
+            ``code``: the frame's texture reaches the new face through the model's axes only (7.6).
+            ``pixel``: the old pixels are changed (7.7). Gaze and wrinkles stay, and so do moles and scars.
+        """
+        new = with_ring(self.worn(points))
+        left, top, right, bottom = around(np.concatenate([new, points]), rgb.shape)
+        result = rgb.copy()
+        if right <= left or bottom <= top:
+            return result
+        new, old = new - (left, top), points - (left, top)
+        area = np.ascontiguousarray(rgb[top:bottom, left:right])
+        paint = self._painted if texture == "code" else self._changed
+        picture, inside = paint(area, old, new, code)
+        alpha = _soft(inside, float(np.ptp(new[:, 0])))[..., None]
+        ground = meet(area, old[list(OVAL)], new[list(OVAL)])
+        mixed = ground + alpha * (np.clip(picture, 0, 255) - ground)
+        result[top:bottom, left:right] = np.rint(mixed)
+        return result
+
+    def _painted(
+        self, area: NDArray[np.uint8], old: FloatArray, new: FloatArray, code: FloatArray
+    ) -> tuple[Picture, Picture]:
+        """Return the new face on its place in an area, and where it is opaque: t_bar + Phi_t beta (7.6)."""
+        size = np.ptp(new, axis=0).max() / (np.ptp(self.model.shape, axis=0).max() * self._scale)
+        level = int(np.clip(np.floor(0.3 - np.log2(max(size, 1e-6))), 0, _LEVELS - 1))
+        at = with_ring(self.model.shape) * self._scale / 2**level
+        found = spread_over(new, self.model.ringed, np.hstack([at, _INSIDE]), area.shape)
+        return _seen(self.expressing(code, level), found[..., :2]), found[..., 2]
+
+    def _changed(
+        self, area: NDArray[np.uint8], old: FloatArray, new: FloatArray, code: FloatArray
+    ) -> tuple[Picture, Picture]:
+        """Return the old face on the new one's place with Phi_t dbeta added: t' + Phi_t dbeta (7.7).
+
+        Deviation: the change has no mean colour, or neck and face would differ.
+        """
+        at = with_ring(self.model.small_shape)
+        values = np.hstack([with_ring(old), at, _INSIDE])
+        found = spread_over(new, self.model.ringed, values, area.shape)
+        change = self._texture(self.shift) - self.model.texture.astype(np.float32)
+        change = self._small(change - np.tile(change.reshape(-1, 3).mean(axis=0), len(change) // 3))
+        picture = _seen(area.astype(np.float32), found[..., :2]) + _seen(change, found[..., 2:4])
+        return picture, found[..., 4]
+
+    def expressing(self, code: FloatArray, level: int = 0) -> Picture:
+        """Return the new face on the mean shape as a frame with this code has it: + gamma' - gamma [S 7.2].
+
+        Deviation: a face in half the light has half the contrast, which no sum of axes says. So the light
+        is a factor, and what is left of the difference is added.
+        """
+        base, own, now = self.base[level], self._texture(self.gamma), self._texture(code)
+        light = _colour(now) / _colour(own)  # (3,)
+        rest = self._small(now - own * np.tile(light, len(own) // 3))
+        size = (base.shape[1], base.shape[0])
+        face: Picture = light * base + _scaled(rest, self._scale / TEXTURE / 2**level, size)
+        return face
+
+    @property
+    def _scale(self) -> float:
+        """The size of the model's picture relative to the canonical frame."""
+        return float(self.model.detail.shape[1] / FRAME.width)
+
+    @cached_property
+    def _axes(self) -> Picture:
+        return np.ascontiguousarray(self.model.texture_axes, np.float32)
+
+    @cached_property
+    def _nearest(self) -> IntArray:
+        """For each pixel of a small picture, (h, w), which of the covered ones is nearest."""
+        return _nearest(self.model.raster.covered)
+
+    def _texture(self, code: FloatArray) -> Picture:
+        """Return t_bar + Phi_t beta (3p,) (3.9)."""
+        beta = code[len(self.model.shape_axes) :].astype(np.float32)
+        t: Picture = self.model.texture.astype(np.float32) + beta @ self._axes
+        return t
+
+    def _small(self, texture: Picture) -> Picture:
+        """Return a texture (3p,) as a small picture, its edge carried outwards."""
+        small: Picture = texture.reshape(-1, 3)[self._nearest]
+        return small
+
+
+def spread_over(
+    target: FloatArray, triangles: IntArray, values: FloatArray, size: tuple[int, ...]
+) -> Picture:
+    """Return values (m, c) of the points of a mesh (m, 2), interpolated to every pixel: (h, w, c).
+
+    A quick ``Raster``: exact within triangles, up to half a pixel off on their edges; outside 0.
+    """
+    corners = np.concatenate([target[triangles], np.ones((len(triangles), 3, 1))], axis=2)  # (t, 3, 3)
+    thin = np.abs(np.linalg.det(corners)) < 0.5  # square pixels: a lid that is shut, lips that touch
+    corners[thin] = np.eye(3)
+    planes = np.linalg.solve(corners, values[triangles])  # (t, 3, c): value = x a + y b + c
+    planes[thin] = 0
+    planes[thin, 2] = values[triangles[thin]].mean(axis=1)
+    label = np.full(size[:2], -1, np.int32)
+    for which, corner in enumerate(np.rint(target[triangles] * 8).astype(np.int32)):
+        cv2.fillConvexPoly(label, corner, which, cv2.LINE_8, 3)  # in eighths of a pixel
+    pixel = np.flatnonzero(label >= 0)
+    plane = planes.astype(np.float32)[label.ravel()[pixel]]  # (p, 3, c)
+    y, x = (part.astype(np.float32)[:, None] for part in np.divmod(pixel, size[1]))
+    found = np.zeros((label.size, values.shape[1]), np.float32)
+    found[pixel] = x * plane[:, 0] + y * plane[:, 1] + plane[:, 2]
+    return found.reshape(*size[:2], -1)
+
+
+def _seen(picture: Picture, places: Picture) -> Picture:
+    at = np.ascontiguousarray(places)
+    seen: Picture = cv2.remap(picture, at, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return seen
+
+
+def _soft(inside: Picture, width: float) -> Picture:
+    """Return how opaque a face is: 1 to its contour, fading over the ring, without the triangles' corners."""
+    step = max(3, round(0.03 * width))
+    alpha: Picture = smooth(np.minimum(1.2 * cv2.blur(np.clip(inside, 0, 1), (step, step)), 1))
+    return alpha
+
+
+def _colour(texture: Picture) -> Picture:
+    """Return the mean colour (3,) of a texture (3p,); never black, as light is measured by division."""
+    colour: Picture = np.maximum(texture.reshape(-1, 3).mean(axis=0), 8)
+    return colour
+
+
+def _same_gaps(move: FloatArray) -> FloatArray:
+    """Return a move (468, 2) that leaves eyes and lips as far open as they are: what is shut stays shut."""
+    moved = move.copy()
+    for ring in (INNER_LIPS, LEFT_EYE, RIGHT_EYE):
+        half = len(ring) // 2
+        upper, lower = list(ring[1:half]), list(ring[:half:-1])  # corner to corner, side by side
+        moved[upper] = moved[lower] = (move[upper] + move[lower]) / 2
+    return moved
+
+
+def _scaled(picture: Picture, scale: float, size: tuple[int, int]) -> Picture:
+    """Return a picture on another scale, on which point x lies at x times it."""
+    matrix = np.array([[scale, 0, 0], [0, scale, 0]])
+    scaled: Picture = cv2.warpAffine(picture, matrix, size, borderMode=cv2.BORDER_REPLICATE)
+    return scaled
+
+
+def _nearest(covered: NDArray[np.bool_]) -> IntArray:
+    """Return for each pixel (h, w) the number of the nearest covered one, counted in reading order."""
+    outside = (~covered).astype(np.uint8)
+    _, label = cv2.distanceTransformWithLabels(outside, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)
+    number = np.zeros(int(label.max()) + 1, np.intp)
+    number[label[covered]] = np.arange(int(covered.sum()))
+    nearest: IntArray = number[label]
+    return nearest
+
+
+def _spread(picture: Picture, shape: FloatArray) -> Picture:
+    """Carry the rim of a face outwards, softened: the ring around the mesh is drawn from it."""
+    inside = np.zeros(picture.shape[:2], np.uint8)
+    cv2.fillConvexPoly(inside, cv2.convexHull(shape.round().astype(np.int32)), 1)
+    covered = cv2.erode(inside, np.ones((9, 9), np.uint8)) > 0  # the outermost pixels are half ground
+    filled = cv2.GaussianBlur(picture[covered][_nearest(covered)], (0, 0), 6)
+    return np.where(covered[..., None], picture, filled)
+
+
+def _pyramid(picture: Picture) -> tuple[Picture, ...]:
+    """Return a picture at full, half and quarter size; point x of the first lies at x / 2 in the second."""
+    height, width = picture.shape[:2]
+    smaller = (
+        _scaled(
+            cv2.GaussianBlur(picture, (0, 0), 2**level / 2), 0.5**level, (width >> level, height >> level)
+        )
+        for level in range(1, _LEVELS)
+    )
+    return (picture, *smaller)
