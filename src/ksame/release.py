@@ -19,7 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ksame import media
 from ksame.core import Guarantee, GuaranteeViolated, UsageError, check_law
@@ -56,6 +56,13 @@ class Private:
     failures: tuple[Failure, ...] = ()
 
 
+class Made(Protocol):
+    """A file that is too large for memory, such as a video: it is made where it belongs."""
+
+    def make(self, path: Path) -> int:
+        """Write the file, and return how many faces a second detector saw untouched in it."""
+
+
 @dataclass(frozen=True)
 class Release:
     """Published files with the claim that is true of them.
@@ -76,6 +83,8 @@ class Release:
         Kept apart and not printed; ``save`` writes it to its own folder.
     inspect : callable
         Given a path and its contents, counts the faces in it that a second detector sees untouched.
+    clips : mapping of str to Made
+        Files that are made in their place: videos.
     """
 
     files: Mapping[str, bytes] = field(repr=False)
@@ -86,11 +95,12 @@ class Release:
     details: Mapping[str, Any] = field(repr=False)
     private: Private = field(repr=False)
     inspect: Callable[[str, bytes], int] = field(repr=False, default=lambda name, data: 0)
+    clips: Mapping[str, Made] = field(repr=False, default_factory=dict)
 
-    def certificate(self, write: Callable[[str, bytes], None] | None = None) -> dict[str, Any]:
+    def certificate(self, into: Path | None = None) -> dict[str, Any]:
         """Return the certificate; it holds no name, no mapping and no seed.
 
-        Every file is made, hashed and inspected once, and handed to ``write`` on the way.
+        Every file is made, hashed and inspected once, and written into a folder on the way.
         """
         hashes: dict[str, str] = {}
         untouched: dict[str, int] = {}  # by hash: equal files are inspected once
@@ -100,8 +110,11 @@ class Release:
                 hashes[name] = hashlib.sha256(data).hexdigest()
                 if hashes[name] not in untouched:
                     untouched[hashes[name]] = self.inspect(name, data)
-                if write:
-                    write(name, data)
+                if into is not None:
+                    _place(into, name).write_bytes(data)
+        for name, clip in self.clips.items():
+            hashes[name], count = _made(name, clip, into)
+            untouched[hashes[name]] = count
         hashes = dict(sorted(hashes.items()))
         people: dict[int, set[str]] = {}
         for row in self.private.mapping:
@@ -141,12 +154,7 @@ class Release:
         out, secret = check_folders(folder, private, overwrite=overwrite)
 
         def write(into: Path) -> None:
-            def put(name: str, data: bytes) -> None:
-                path = into / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
-
-            certificate = self.certificate(put)
+            certificate = self.certificate(into)
             (into / CERTIFICATE).write_text(_pretty(certificate), encoding="ascii")
             parts.extend(_private_parts(secret, self.private, certificate["digest"]))
 
@@ -161,6 +169,23 @@ class Release:
             for name in PRIVATE:
                 (secret / f"{name}.part").unlink(missing_ok=True)
         return out
+
+
+def _place(folder: Path, name: str) -> Path:
+    """Return the path of a published file, in a folder that is there."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _made(name: str, file: Made, into: Path | None) -> tuple[str, int]:
+    """Have a file made in its place; return its hash and the faces left untouched in it."""
+    if into is None:
+        raise UsageError("A video is made when the release is saved: call save().")
+    path = _place(into, name)
+    count = file.make(path)
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest(), count
 
 
 def check_folders(

@@ -112,7 +112,7 @@ def test_what_cannot_be_found_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(UsageError, match=r"There is no file or folder '.*nowhere'\.$"):
         media.find([tmp_path / "nowhere"])
     touch(tmp_path / "a.txt", tmp_path / "a.heic", tmp_path / "d/a.png")
-    with pytest.raises(InputError, match=r"a\.txt' is not a photo"):
+    with pytest.raises(InputError, match=r"a\.txt' is neither a photo nor a video"):
         media.find([tmp_path / "a.txt"])
     monkeypatch.setattr("ksame.media._find.SUFFIXES", frozenset({".png"}))
     with pytest.raises(InputError, match=r"pip install 'ksame\[heic\]'"):

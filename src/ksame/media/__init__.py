@@ -5,7 +5,7 @@ with their own clock. Writing drops every metadata block, and
 a folder appears whole or not at all (docs/decisions/0002).
 """
 
-from ksame.media._find import SUFFIXES, Photo, find, skipped
+from ksame.media._find import SUFFIXES, VIDEOS, Photo, find, find_videos, skipped
 from ksame.media._metadata import metadata_of
 from ksame.media._read import preview, read
 from ksame.media._video import Clip, Frame, frames, probe
@@ -15,6 +15,7 @@ from ksame.media._write import decode, encode, encode_png, publish
 
 __all__ = [
     "SUFFIXES",
+    "VIDEOS",
     "Clip",
     "Frame",
     "Photo",
@@ -23,6 +24,7 @@ __all__ = [
     "encode",
     "encode_png",
     "find",
+    "find_videos",
     "frames",
     "metadata_of",
     "metadata_of_video",

@@ -32,6 +32,9 @@ _PLAIN = frozenset(
 SUFFIXES = _PLAIN | HEIC if importlib.util.find_spec("pi_heif") else _PLAIN
 """What counts as a photo, in lower case; HEIC needs ``pip install ksame[heic]``."""
 
+VIDEOS = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".ts", ".webm"})
+"""What counts as a video, in lower case."""
+
 
 @dataclass(frozen=True, order=True)
 class Photo:
@@ -69,7 +72,17 @@ def find(inputs: Iterable[str | Path]) -> list[Photo]:
     ...     [photo.name for photo in find([folder])]
     ['a.png', 'b.JPG']
     """
-    found = [(root, path) for root, path in _files(inputs) if path.suffix.lower() in SUFFIXES]
+    return _named(inputs, SUFFIXES)
+
+
+def find_videos(inputs: Iterable[str | Path]) -> list[Photo]:
+    """Return the videos among files and folders; see ``find``."""
+    return _named(inputs, VIDEOS)
+
+
+def _named(inputs: Iterable[str | Path], suffixes: frozenset[str]) -> list[Photo]:
+    """Return the files of some types, each with a name of its own."""
+    found = [(root, path) for root, path in _files(inputs) if path.suffix.lower() in suffixes]
     names = [path.relative_to(root).as_posix() for root, path in found]
     if len(set(names)) < len(names):
         labels = _labels([root for root, _ in found])
@@ -105,8 +118,9 @@ def _check_suffix(path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix in HEIC - SUFFIXES:
         raise InputError(f"{str(path)!r} is an HEIC photo: reading it needs pip install 'ksame[heic]'.")
-    if suffix not in SUFFIXES:
-        raise InputError(f"{str(path)!r} is not a photo: its name must end in {', '.join(sorted(SUFFIXES))}.")
+    if suffix not in SUFFIXES | VIDEOS:
+        ends = ", ".join(sorted(SUFFIXES | VIDEOS))
+        raise InputError(f"{str(path)!r} is neither a photo nor a video: its name must end in {ends}.")
 
 
 def _walk(folder: Path, seen: set[str]) -> Iterator[Path]:
