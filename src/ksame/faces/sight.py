@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import cv2
@@ -19,22 +19,34 @@ from numpy.typing import NDArray
 
 from ksame.core import FloatArray, UsageError
 from ksame.faces.detect import DETECTORS, Boxes, detect, second, suppress
-from ksame.faces.landmarks import _look, _roll, _square, landmarks
-from ksame.geometry import MESH, crop, five_points, transform, with_ring
+from ksame.faces.follow import (
+    APART,
+    PRESENT,
+    RGB,
+    Chain,
+    box_of,
+    flow,
+    follow,
+    onto,
+    pack,
+    pose,
+    same_face,
+    union,
+    within_reach,
+)
+from ksame.faces.landmarks import landmarks
+from ksame.geometry import MESH, transform
 
-__all__ = ["Picture", "Sightings", "box_of", "overlap", "pack", "pose", "unpack", "watch"]
+__all__ = ["Embed", "Picture", "Sightings", "watch"]
 
-RGB = NDArray[np.uint8]  # (h, w, 3)
 Embed = Callable[[RGB, FloatArray], FloatArray]
 """From a picture and meshes (n, 468, 2) to codes (n, d)."""
 
 SMALL = 640  # px: the longest side at which each picture is searched
 EVERY, SWEEP = 2, 25  # pictures from one quick search to the next, and from one thorough search to the next
-PRESENT = 0.5  # presence from which a mesh is believed
 MEMORY = 48  # pictures through which a new face is followed backwards
 PATIENCE = 50  # pictures for which a lost face is looked for
-CODES, APART = 8, 15  # codes of a chain at most, and pictures between two of them
-STEP = 8192  # a mesh is kept in 1/8192 of its box's longer side: 1.9 kB instead of 7.5
+CODES = 8  # codes of a chain at most
 
 
 class Picture(Protocol):
@@ -102,66 +114,6 @@ class Sightings:
         return len(self.frame)
 
 
-def pack(mesh: FloatArray, xyxy: FloatArray) -> NDArray[np.int16]:
-    """Return meshes (..., 468, 2) relative to their boxes (..., 4), in steps of 1/8192 of the longer side."""
-    centre, side = _frame_of(xyxy)
-    steps = (mesh - centre[..., None, :]) * (STEP / side[..., None, None])
-    return np.clip(np.rint(steps), -32767, 32767).astype(np.int16)
-
-
-def unpack(shape: NDArray[np.int16], xyxy: FloatArray) -> FloatArray:
-    """Return meshes (..., 468, 2) in pixels.
-
-    Examples
-    --------
-    >>> mesh = np.linspace(20, 80, 468 * 2).reshape(468, 2)
-    >>> box = np.array([10.0, 10, 90, 90])
-    >>> bool(np.abs(unpack(pack(mesh, box), box) - mesh).max() < 0.01)
-    True
-    """
-    centre, side = _frame_of(xyxy)
-    mesh: FloatArray = shape * (side[..., None, None] / STEP) + centre[..., None, :]
-    return mesh
-
-
-def _frame_of(xyxy: FloatArray) -> tuple[FloatArray, FloatArray]:
-    box = np.asarray(xyxy, dtype=np.float64)
-    return (box[..., :2] + box[..., 2:]) / 2, np.maximum((box[..., 2:] - box[..., :2]).max(axis=-1), 1.0)
-
-
-def box_of(mesh: FloatArray) -> FloatArray:
-    """Return the boxes (..., 4) of meshes (..., 468, 2), with the forehead."""
-    ring = with_ring(mesh)[..., MESH:, :]
-    return np.concatenate([ring.min(axis=-2), ring.max(axis=-2)], axis=-1)
-
-
-def overlap(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return intersection over union of boxes (..., 4), pair by pair as numpy broadcasts.
-
-    Examples
-    --------
-    >>> overlap(np.array([0.0, 0, 2, 2]), np.array([[1.0, 0, 3, 2], [5, 5, 6, 6]])).round(2).tolist()
-    [0.33, 0.0]
-    """
-    low, high = np.maximum(a[..., :2], b[..., :2]), np.minimum(a[..., 2:], b[..., 2:])
-    common = np.clip(high - low, 0, None).prod(axis=-1)
-    area = sum(np.clip(x[..., 2:] - x[..., :2], 0, None).prod(axis=-1) for x in (a, b))
-    share: FloatArray = common / np.maximum(area - common, 1e-9)
-    return share
-
-
-def pose(mesh: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the distance between the eyes and how far the head is turned, of meshes (..., 468, 2).
-
-    The turn is that of the nose tip beside the middle of the eyes, in their distance: 0 is frontal.
-    """
-    five = five_points(mesh)
-    eyes = five[..., 1, :] - five[..., 0, :]
-    apart = np.maximum(np.linalg.norm(eyes, axis=-1), 1e-9)
-    nose = five[..., 2, :] - five[..., :2, :].mean(axis=-2)
-    return apart, np.abs((nose * eyes).sum(axis=-1)) / apart**2
-
-
 class _Row(NamedTuple):
     frame: int
     chain: int
@@ -170,27 +122,6 @@ class _Row(NamedTuple):
     shape: NDArray[np.int16]
     presence: float
     code: FloatArray | None
-
-
-@dataclass(eq=False)
-class _Chain:
-    """A face that is being followed."""
-
-    name: int
-    mesh: FloatArray  # (468, 2): where it was last
-    frame: int  # when
-    speed: FloatArray = field(default_factory=lambda: np.zeros(2))  # px a picture
-    sure: bool = False  # whether the mesh was a face when it was last looked for
-    lost: int = 0  # pictures since it was found
-    meshed: int = 0  # when the mesh was last looked for around a detection
-    coded: int = -APART  # when it was last shown to the recogniser
-    codes: int = 0
-
-    def found(self, mesh: FloatArray, frame: int, *, sure: bool) -> None:
-        """Go on from a new place."""
-        step = (mesh.mean(axis=0) - self.mesh.mean(axis=0)) / max(1, abs(frame - self.frame))
-        self.speed = step if abs(frame - self.frame) == 1 else 0 * step
-        self.mesh, self.frame, self.sure, self.lost = mesh, frame, sure, 0
 
 
 class _Seen(NamedTuple):
@@ -284,7 +215,7 @@ class _Watcher:
     def __init__(self, embed: Embed | None) -> None:
         self.embed = embed
         self.rows: list[_Row] = []
-        self.chains: list[_Chain] = []  # those that are followed or looked for
+        self.chains: list[Chain] = []  # those that are followed or looked for
         self.names = 0
         self.past: deque[tuple[int, RGB]] = deque(maxlen=MEMORY)  # reduced pictures, back to the last cut
         self.places: dict[int, list[tuple[int, FloatArray]]] = {}  # chains and boxes of those pictures
@@ -307,34 +238,34 @@ class _Watcher:
         self.past.append((seen.number, seen.small))
         self.places.pop(seen.number - MEMORY, None)
 
-    def _follow(self, seen: _Seen, chain: _Chain) -> bool:
+    def _follow(self, seen: _Seen, chain: Chain) -> bool:
         """Look for a face by its mesh; note it with the detector's word on it, if that was asked."""
         if not chain.sure or chain.lost:
             return False
-        mesh, presence = _followed(seen.rgb, chain)
+        mesh, presence = follow(seen.rgb, chain)
         own, score = box_of(mesh), 0.0
         if presence < PRESENT or self._taken(seen.number, own):
             return False
-        for row in np.flatnonzero(_same(own, seen.boxes.xyxy)):
+        for row in np.flatnonzero(same_face(own, seen.boxes.xyxy)):
             score = max(score, float(seen.boxes.score[row]))
-            own = _union(own, seen.boxes.xyxy[row])
+            own = union(own, seen.boxes.xyxy[row])
         chain.found(mesh, seen.number, sure=True)
         self._note(seen, chain, own, score, presence)
         return True
 
-    def _meet(self, seen: _Seen, lost: list[_Chain]) -> None:
+    def _meet(self, seen: _Seen, lost: list[Chain]) -> None:
         """Take up lost faces again where a detector sees them, and new ones; carry the others along."""
         for chain in lost:
             free = [
                 row for row in range(len(seen.boxes)) if not self._taken(seen.number, seen.boxes.xyxy[row])
             ]
-            near = [row for row in free if _within_reach(chain, seen.boxes.xyxy[row])]
-            if near:
-                best = max(near, key=lambda row: float(seen.boxes.score[row]))
+            close = [row for row in free if within_reach(chain, seen.boxes.xyxy[row])]
+            if close:
+                best = max(close, key=lambda row: float(seen.boxes.score[row]))
                 self._begin(seen, seen.boxes[[best]], chain)
         for row in range(len(seen.boxes)):
             if not self._taken(seen.number, seen.boxes.xyxy[row]):
-                self.chains.append(_Chain(self.names, np.zeros((MESH, 2)), seen.number))
+                self.chains.append(Chain(self.names, np.zeros((MESH, 2)), seen.number))
                 self.names += 1
                 self._begin(seen, seen.boxes[[row]], self.chains[-1])
         looked = False  # one closer look a picture: it is the slowest thing here
@@ -343,35 +274,35 @@ class _Watcher:
                 continue
             self._carry(seen, chain)
             if chain.codes and not looked and (chain.lost <= 8 or chain.lost % 3 == 0):
-                looked, found = True, _near(seen.rgb, chain)
+                looked, found = True, near(seen.rgb, chain)
                 if len(found) and not self._taken(seen.number, found.xyxy[0], but=chain.name):
                     self._begin(seen, found, chain)
 
-    def _begin(self, seen: _Seen, found: Boxes, chain: _Chain) -> None:
+    def _begin(self, seen: _Seen, found: Boxes, chain: Chain) -> None:
         """Begin or go on with a chain from a detection; then look back."""
         own, score, until = found.xyxy[0], float(found.score[0]), chain.frame - chain.lost
         if chain.codes == 0 and 0 < seen.number - chain.meshed < 8:
             # a face that had no mesh a moment ago has none now: small or turned away
-            chain.found(_onto(chain.mesh, own), seen.number, sure=False)
+            chain.found(onto(chain.mesh, own), seen.number, sure=False)
             self._note(seen, chain, own, score, 0.0)
             return
         mesh, presence = landmarks(seen.rgb, found)
-        sure = bool(presence[0] >= PRESENT and _same(box_of(mesh[0]), found.xyxy)[0])
+        sure = bool(presence[0] >= PRESENT and same_face(box_of(mesh[0]), found.xyxy)[0])
         chain.found(
-            mesh[0] if sure or not chain.mesh.any() else _onto(chain.mesh, own), seen.number, sure=sure
+            mesh[0] if sure or not chain.mesh.any() else onto(chain.mesh, own), seen.number, sure=sure
         )
         chain.meshed = seen.number
         self._note(
-            seen, chain, _union(own, box_of(mesh[0])) if sure else own, score, float(presence[0]) * sure
+            seen, chain, union(own, box_of(mesh[0])) if sure else own, score, float(presence[0]) * sure
         )
         if sure:
             self._look_back(seen, chain, until)
 
-    def _carry(self, seen: _Seen, chain: _Chain) -> None:
+    def _carry(self, seen: _Seen, chain: Chain) -> None:
         """Move a face that nobody sees along with what is around it."""
         chain.lost += 1
         ratio = np.array(seen.rgb.shape[1::-1]) / seen.small.shape[1::-1]
-        move = _flow(self.past[-1][1], seen.small, box_of(chain.mesh) / np.tile(ratio, 2))
+        move = flow(self.past[-1][1], seen.small, box_of(chain.mesh) / np.tile(ratio, 2))
         if move is None:
             chain.mesh, chain.speed = chain.mesh + chain.speed, 0.8 * chain.speed
         else:
@@ -382,26 +313,26 @@ class _Watcher:
         if move is not None:
             self._add(seen.number, chain.name, box_of(chain.mesh), 0.0, chain.mesh, 0.0, None)
 
-    def _inside(self, chain: _Chain) -> bool:
+    def _inside(self, chain: Chain) -> bool:
         """Whether the middle of a face, or of where it should be, is still in the picture."""
         middle = chain.mesh.mean(axis=0)
         return not chain.lost or bool(((middle > 0) & (middle < self.size)).all())
 
-    def _look_back(self, seen: _Seen, chain: _Chain, until: int) -> None:
+    def _look_back(self, seen: _Seen, chain: Chain, until: int) -> None:
         """Follow a face backwards through the pictures in memory, as far as it was last seen."""
         back = replace(chain)
         for number, small in reversed(self.past):
             if until < seen.number and number <= until:
                 break
             ratio = np.array(seen.rgb.shape[1::-1]) / small.shape[1::-1]
-            mesh, presence = _followed(small, replace(back, mesh=back.mesh / ratio, speed=back.speed / ratio))
+            mesh, presence = follow(small, replace(back, mesh=back.mesh / ratio, speed=back.speed / ratio))
             own = box_of(mesh * ratio)
             if presence < PRESENT or self._taken(number, own, but=chain.name):
                 break
             back.found(mesh * ratio, number, sure=True)
             self._add(number, chain.name, own, 0.0, back.mesh, presence, None)
 
-    def _note(self, seen: _Seen, chain: _Chain, own: FloatArray, score: float, presence: float) -> None:
+    def _note(self, seen: _Seen, chain: Chain, own: FloatArray, score: float, presence: float) -> None:
         """Write a sighting down, with a code if the view is good and one is due."""
         code = None
         due = chain.codes < CODES and seen.number - chain.coded >= APART
@@ -430,7 +361,7 @@ class _Watcher:
     def _taken(self, index: int, xyxy: FloatArray, *, but: int = -1) -> bool:
         """Whether a box is a face that this picture has already, of another chain than one."""
         others = (place for name, place in self.places[index] if name != but)
-        return any(bool(_same(place, xyxy[None])[0]) for place in others)
+        return any(bool(same_face(place, xyxy[None])[0]) for place in others)
 
     def result(self) -> Sightings:
         """Return the sightings in the order of pictures."""
@@ -452,102 +383,3 @@ class _Watcher:
             presence=np.array([row.presence for row in rows], dtype=np.float32),
             codes=tuple(row.code for row in rows),
         )
-
-
-def _union(a: FloatArray, b: FloatArray) -> FloatArray:
-    return np.concatenate([np.minimum(a[:2], b[:2]), np.maximum(a[2:], b[2:])])
-
-
-def _same(own: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
-    """Which of some boxes (n, 4) are the face in a box: they overlap well, or one holds most of the other."""
-    low, high = np.maximum(own[:2], others[:, :2]), np.minimum(own[2:], others[:, 2:])
-    common = np.clip(high - low, 0, None).prod(axis=1)
-    area, theirs = (own[2:] - own[:2]).prod(), (others[:, 2:] - others[:, :2]).prod(axis=1)
-    alike, within = common > 0.3 * (area + theirs - common), common > 0.8 * np.minimum(area, theirs)
-    return np.asarray(alike | within)
-
-
-def _followed(rgb: RGB, chain: _Chain) -> tuple[FloatArray, float]:
-    """Return mesh and presence of a face, looked for where its last picture and its speed say."""
-    best = chain.mesh, 0.0
-    for speed in (chain.speed, 0 * chain.speed) if chain.speed.any() else (chain.speed,):
-        start = chain.mesh + speed
-        roll = _roll(five_points(start))
-        centre, side = _square(start, roll)
-        mesh, logit = _look(rgb, centre, side, roll)
-        presence = float(1 / (1 + np.exp(-np.clip(logit, -60, 60))))
-        low, high = mesh.min(axis=0), mesh.max(axis=0)
-        grown = _square(mesh, _roll(five_points(mesh)))[1] / side
-        strayed = float(np.linalg.norm((low + high) / 2 - centre)) / side
-        if presence > best[1] and 0.7 < grown < 1.4 and strayed < 0.5:
-            best = mesh, presence
-        if best[1] >= PRESENT:
-            break
-    return best
-
-
-def _onto(mesh: FloatArray, xyxy: FloatArray) -> FloatArray:
-    """Return a mesh moved and scaled onto a box."""
-    low, high = mesh.min(axis=0), mesh.max(axis=0)
-    scale = float(np.sqrt((xyxy[2:] - xyxy[:2]).prod() / max(float((high - low).prod()), 1.0)))
-    return np.asarray((mesh - (low + high) / 2) * scale + (xyxy[:2] + xyxy[2:]) / 2)
-
-
-def _flow(before: RGB, now: RGB, xyxy: FloatArray) -> FloatArray | None:
-    """Return the similarity (2, 3) by which most of what is in and around a box has moved, if it has one."""
-    centre, half = (xyxy[:2] + xyxy[2:]) / 2, xyxy[2:] - xyxy[:2]  # twice the box
-    size = before.shape[1::-1]
-    low = np.clip(centre - half, 0, size).astype(int)
-    high = np.clip(centre + half, 0, size).astype(int)
-    if before.shape != now.shape or (high - low).min() < 16:
-        return None
-    part = cv2.cvtColor(before[low[1] : high[1], low[0] : high[0]], cv2.COLOR_RGB2GRAY)
-    corners = cv2.goodFeaturesToTrack(part, 80, 0.01, 3)
-    if corners is None or len(corners) < 8:
-        return None
-    start = (corners + low).astype(np.float32)
-    old, new = (cv2.cvtColor(x, cv2.COLOR_RGB2GRAY) for x in (before, now))
-    end, found, _ = cv2.calcOpticalFlowPyrLK(old, new, start, None, winSize=(15, 15), maxLevel=3)
-    hit = found[:, 0] == 1
-    if hit.sum() < 8:
-        return None
-    cv2.setRNGSeed(0)
-    move, agree = cv2.estimateAffinePartial2D(start[hit], end[hit], ransacReprojThreshold=2.0)
-    if move is None or agree.sum() < 8 or agree.mean() < 0.4:
-        return None
-    return move if 0.8 < np.sqrt(abs(np.linalg.det(move[:, :2]))) < 1.25 else None
-
-
-def _within_reach(chain: _Chain, xyxy: FloatArray) -> bool:
-    """Whether a box may be the face of a chain that was lost some pictures ago."""
-    own = box_of(chain.mesh)
-    side, other = (own[2:] - own[:2]).max(), (xyxy[2:] - xyxy[:2]).max()
-    far = float(np.linalg.norm((own[:2] + own[2:] - xyxy[:2] - xyxy[2:]) / 2))
-    return bool(far <= side * min(1.5, 0.6 + 0.05 * chain.lost) and 0.4 < other / side < 2.5)
-
-
-def _near(rgb: RGB, chain: _Chain) -> Boxes:
-    """Return the face that two detectors find near a lost one, in views of several rolls; or none."""
-    own = box_of(chain.mesh)
-    centre, side = (own[:2] + own[2:]) / 2, float((own[2:] - own[:2]).max())
-    roll = _roll(five_points(chain.mesh))
-    for turn in (0.0, 0.9, -0.9):
-        a = 256 / (3 * side) * np.exp(-1j * (roll + turn))
-        matrix = np.array([[a.real, -a.imag, 0.0], [a.imag, a.real, 0.0]])
-        matrix[:, 2] = 128 - matrix[:, :2] @ centre
-        view = crop(rgb, matrix, 256, 256)
-        seen = Boxes.join([DETECTORS[name][0](view) for name in ("yunet", "blazeface")])
-        found = _upright(seen, matrix)
-        found = found[[i for i in range(len(found)) if _within_reach(chain, found.xyxy[i])]]
-        if len(found):
-            return found[[int(found.score.argmax())]]
-    return Boxes.none()
-
-
-def _upright(seen: Boxes, matrix: FloatArray) -> Boxes:
-    """Return boxes of a turned view as boxes of the picture, of the same size around the same middle."""
-    back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
-    half = (seen.xyxy[:, 2:] - seen.xyxy[:, :2]) / 2 * np.sqrt(abs(np.linalg.det(back[:, :2])))
-    centre = transform(back, (seen.xyxy[:, :2] + seen.xyxy[:, 2:]) / 2)
-    xyxy = np.concatenate([centre - half, centre + half], axis=1)
-    return Boxes(xyxy, seen.score, transform(back, seen.five))

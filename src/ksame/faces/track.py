@@ -8,28 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.signal import savgol_filter
+from scipy.ndimage import median_filter
 
 from ksame.core import FloatArray, UsageError
-from ksame.faces.sight import PRESENT, Sightings, box_of, pack, pose, unpack, watch
+from ksame.faces.follow import PRESENT, box_of, pack, pose, unpack
+from ksame.faces.places import between, hull, regions, speed
+from ksame.faces.sight import Sightings, watch
+from ksame.faces.steady import smooth
 from ksame.geometry import MESH
 
-__all__ = ["STATES", "Sightings", "Track", "kept", "people", "smooth", "tracks", "watch"]
+__all__ = [
+    "STATES",
+    "Sightings",
+    "Track",
+    "found_again",
+    "kept",
+    "marked",
+    "mean_code",
+    "people",
+    "smooth",
+    "tracks",
+    "watch",
+]
 
 STATES = ("seen", "followed", "filled", "covered")
 GAP = 50  # pictures over which two chains can be one face
 BRIDGE = 5  # pictures over which a mesh can be trusted that was not found but interpolated
 LEAD = 8  # pictures by which a track goes on before its first and after its last sighting
 SHORTEST = 3  # pictures: a face that is drawn for less than that would only flash up
+# presence from which a face is drawn: above 0.9999 in the open, 0.5 to 0.99 behind a post
+DRAWN = 0.99
 MIN_EYES = 10.0  # px between the eyes, and ...
 MAX_TURN = 0.5  # ... how far a head may be turned, to be drawn: see ``sight.pose``
-REACHES = (2, 4, 8)  # pictures to either side over which a mesh is smoothed where it is still
-CHUNK = 2048  # pictures that are smoothed at a time
+TOP, CHIN = 10, 152  # points of the mesh
+UNUSUAL = 0.25  # logarithm of the factor by which a size may differ from those around it
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +62,7 @@ class Track:
         the picture's edge.
     state : (t,) str
         ``seen`` by a detector, ``followed`` by its mesh, ``filled`` in over a short gap: these can be
-        drawn. ``covered``: there may be a face that cannot be drawn well, so it must be covered.
+        drawn, see ``drawn``. ``covered``: there may be a face that cannot be drawn well, so cover it.
     shape : (t, 468, 2) int16
         The smoothed mesh in steps of its box; ``mesh`` gives pixels. 0 throughout where it is not known.
     code : (d,) float, optional
@@ -95,8 +112,8 @@ class Track:
 
     @property
     def drawn(self) -> NDArray[np.bool_]:
-        """In which pictures a new face can be drawn."""
-        return np.asarray(self.state != "covered")
+        """In which pictures a new face can be drawn: where its mesh is known."""
+        return np.asarray((self.state != "covered") & self.shape.any(axis=(1, 2)))
 
 
 def tracks(sightings: Sightings, *, same: float | None = None) -> tuple[Track, ...]:
@@ -124,26 +141,24 @@ def _trimmed(s: Sightings, name: int) -> NDArray[np.intp]:
     return mine[: found[-1] + 1]
 
 
-def _joined(
-    sightings: Sightings, rows: dict[int, NDArray[np.intp]], same: float | None
-) -> list[NDArray[np.intp]]:
+def _joined(s: Sightings, rows: dict[int, NDArray[np.intp]], same: float | None) -> list[NDArray[np.intp]]:
     """Return the rows of each track: chains that follow each other, nearest in time first."""
-    first = {name: mine[0] for name, mine in rows.items()}
-    last = {name: mine[-1] for name, mine in rows.items()}
-    code = {name: _code(sightings, mine) for name, mine in rows.items()}
+    code = {name: _code(s, mine) for name, mine in rows.items()}
     pairs = []
-    for a in rows:
-        for b in rows:
-            gap = int(sightings.frame[first[b]] - sightings.frame[last[a]])
-            if 0 < gap <= GAP and _follows(sightings, last[a], first[b], code[a], code[b], same):
-                pairs.append((gap, a, b))
+    for a, b in permutations(rows, 2):
+        gap = int(s.frame[rows[b][0]] - s.frame[rows[a][-1]])
+        if not 0 < gap <= GAP or not _meets(s, rows[a], rows[b]):
+            continue
+        if _agree(code[a], code[b], same, _over_cut(s, rows[a], rows[b])):
+            pairs.append((gap, a, b))
     after: dict[int, int] = {}
+    before: dict[int, int] = {}
     for _, a, b in sorted(pairs):
-        if a not in after and b not in after.values():
-            after[a] = b
+        if a not in after and b not in before:
+            after[a], before[b] = b, a
     result = []
     for name in rows:
-        if name not in after.values():
+        if name not in before:
             chain = [name]
             while chain[-1] in after:
                 chain.append(after[chain[-1]])
@@ -151,25 +166,37 @@ def _joined(
     return result
 
 
-def _follows(
-    s: Sightings, a: int, b: int, one: FloatArray | None, other: FloatArray | None, same: float | None
-) -> bool:
-    """Whether the sighting b may be the face of the sighting a, some pictures later."""
-    known = one is not None and other is not None and same is not None
-    if known and np.linalg.norm(one - other) > same:  # type: ignore[operator]
-        return False
-    gap = s.frame[b] - s.frame[a]
-    cut = ((s.cuts > s.frame[a]) & (s.cuts <= s.frame[b])).any()
-    if cut and not known:
-        return False
-    side = (s.xyxy[[a, b], 2:] - s.xyxy[[a, b], :2]).max(axis=1)
-    far = np.linalg.norm((s.xyxy[a, :2] + s.xyxy[a, 2:] - s.xyxy[b, :2] - s.xyxy[b, 2:]) / 2)
+def _over_cut(s: Sightings, a: NDArray[np.intp], b: NDArray[np.intp]) -> bool:
+    return bool(((s.cuts > s.frame[a[-1]]) & (s.cuts <= s.frame[b[0]])).any())
+
+
+def _agree(one: FloatArray | None, other: FloatArray | None, same: float | None, cut: bool) -> bool:
+    """Whether two chains may be one person by their codes; over a cut both must say so."""
+    if one is None or other is None or same is None:
+        return not cut
+    return bool(np.linalg.norm(one - other) <= same)
+
+
+def _meets(s: Sightings, a: NDArray[np.intp], b: NDArray[np.intp]) -> bool:
+    """Whether the face that chain b begins with may be where chain a's went, and stayed in the picture."""
+    box, gap = s.xyxy[[a[-1], b[0]]].astype(np.float64), int(s.frame[b[0]] - s.frame[a[-1]])
+    side, centre = (box[:, 2:] - box[:, :2]).max(axis=1), (box[:, :2] + box[:, 2:]) / 2
+    ahead = speed(s.xyxy[a[-8:]], s.frame[a[-8:]])[-1]
+    back = speed(s.xyxy[b[:8]], s.frame[b[:8]])[0]
+    if gap > LEAD:  # a face that left the picture needs no cover until it comes back
+        middle = centre + gap / 2 * np.stack([ahead, -back])
+        if (middle < 0).any() or (middle > [s.width, s.height]).any():
+            return False
+    far = float(np.linalg.norm(centre[1] - centre[0]))
     return bool(far <= side.max() * min(3.0, 0.5 + 0.1 * gap) and side.max() < 2.5 * side.min())
 
 
 def _code(sightings: Sightings, rows: NDArray[np.intp]) -> FloatArray | None:
-    """Return the mean code of some sightings, as long as they are on average."""
-    codes = [code for row in rows if (code := sightings.codes[row]) is not None]
+    return mean_code([code for row in rows if (code := sightings.codes[row]) is not None])
+
+
+def mean_code(codes: Sequence[FloatArray]) -> FloatArray | None:
+    """Return the mean direction of codes, as long as they are on average; None of none."""
     if not codes:
         return None
     stack = np.stack(codes).astype(np.float64)
@@ -180,30 +207,50 @@ def _code(sightings: Sightings, rows: NDArray[np.intp]) -> FloatArray | None:
 
 def _track(s: Sightings, rows: NDArray[np.intp]) -> Track:
     """Return the track of the sightings in some rows, without a hole and with a margin in time."""
-    frame, box = s.frame[rows], s.xyxy[rows].astype(np.float64)
-    start, stop = _margins(s, frame)
-    t, at = np.arange(start, stop), frame - start
+    start, stop = _margins(s, s.frame[rows])
+    at, count = s.frame[rows] - start, stop - start
     code = _code(s, rows)
-    mesh = unpack(s.shape[rows], s.xyxy[rows])
-    apart, turn = pose(mesh)
-    good = (s.presence[rows] >= PRESENT) & (apart >= MIN_EYES) & (turn <= MAX_TURN)
+    mesh, box = unpack(s.shape[rows], s.xyxy[rows]), s.xyxy[rows].astype(np.float64)
+    good = _good(mesh, s.presence[rows])
     if code is None and any(c is not None for c in s.codes):
         good[:] = False  # nobody knows whose new face to draw
-    state = np.full(len(t), "covered", dtype="<U8")
-    full: FloatArray = np.zeros((len(t), MESH, 2))
-    if good.any():
-        known = at[good]
-        full = smooth(_between(mesh[good].reshape(good.sum(), -1), known, len(t)).reshape(-1, MESH, 2))
-        state[known] = np.where(s.score[rows][good] > 0, "seen", "followed")
-        _bridge(state, known)
-    region = _regions(box, at, len(t))
+    region = regions(box, at, count, good, s.score[rows] > 0)
+    state, full = _drawable(mesh[good], at[good], s.score[rows][good] > 0, count)
     drawn = state != "covered"
-    region[drawn] = _hull(region[drawn], box_of(full[drawn]))
-    return Track(start, region, state, _packed(full, region, bool(good.any())), code)
+    region[drawn] = hull(between(box, at, count)[drawn], box_of(full[drawn]))
+    return Track(start, region, state, _packed(full, region, drawn), code)
 
 
-def _packed(mesh: FloatArray, region: FloatArray, known: bool) -> NDArray[np.int16]:
-    return pack(mesh, region) if known else np.zeros(mesh.shape, np.int16)
+def found_again(track: Track, mesh: FloatArray, presence: FloatArray, code: FloatArray | None) -> Track:
+    """Return a track that somebody corrected with its meshes (t, 468, 2), NaN where none was looked for.
+
+    Its boxes stay as they were given, and what was to be covered is covered.
+    """
+    looked = np.isfinite(mesh).all(axis=(1, 2))
+    at = np.flatnonzero(looked)
+    at = at[_good(mesh[looked], presence[looked])]
+    state, full = _drawable(mesh[at], at, np.ones(len(at), bool), len(track))
+    state[track.state == "covered"] = "covered"
+    return replace(track, state=state, shape=_packed(full, track.box, state != "covered"), code=code)
+
+
+def _drawable(
+    mesh: FloatArray, at: NDArray[np.intp], seen: NDArray[np.bool_], count: int
+) -> tuple[NDArray[np.str_], FloatArray]:
+    """Return the state of every picture, and smoothed meshes (count, 468, 2), from those at some places."""
+    state = np.full(count, "covered", dtype="<U8")
+    if not len(at):
+        return state, np.zeros((count, MESH, 2))
+    full = smooth(between(mesh.reshape(len(at), -1), at, count).reshape(count, MESH, 2))
+    state[at] = np.where(seen, "seen", "followed")
+    _bridge(state, at)
+    return state, full
+
+
+def _packed(mesh: FloatArray, region: FloatArray, drawn: NDArray[np.bool_]) -> NDArray[np.int16]:
+    shape = pack(mesh, region)
+    shape[~drawn] = 0
+    return shape
 
 
 def _margins(s: Sightings, frame: NDArray[np.intp]) -> tuple[int, int]:
@@ -213,17 +260,20 @@ def _margins(s: Sightings, frame: NDArray[np.intp]) -> tuple[int, int]:
     return start, min(s.frames, int(frame[-1]) + 1 + LEAD, int(later.min()) if later.size else s.frames)
 
 
-def _between(values: FloatArray, at: NDArray[np.intp], count: int) -> FloatArray:
-    """Return rows (count, d) that pass through values (n, d) at some places, straight between them.
+def _good(mesh: FloatArray, presence: FloatArray) -> NDArray[np.bool_]:
+    """Return which meshes (n, 468, 2) of a track can be drawn on.
 
-    Before the first and after the last they stay as they are.
+    They are faces, large enough, not turned too far, and neither squeezed nor grown against those around
+    them in time: half a face behind a post gets a mesh that is half as wide.
     """
-    t = np.arange(count)
-    right = np.clip(np.searchsorted(at, t), 0, len(at) - 1)
-    left = np.clip(np.searchsorted(at, t, side="right") - 1, 0, len(at) - 1)
-    share = (t - at[left]) / np.maximum(at[right] - at[left], 1)
-    share = np.where(left == right, 0.0, share)[:, None]
-    return (1 - share) * values[left] + share * values[right]
+    apart, turn = pose(mesh)
+    good = (presence >= DRAWN) & (apart >= MIN_EYES) & (turn <= MAX_TURN)
+    rows = np.flatnonzero(good)
+    tall = np.linalg.norm(mesh[rows, TOP] - mesh[rows, CHIN], axis=1)
+    for size in (apart[rows], tall):
+        usual = median_filter(size, size=31, mode="nearest") if rows.size else size
+        good[rows] &= np.abs(np.log(size / np.maximum(usual, 1e-9))) < UNUSUAL
+    return np.asarray(good)
 
 
 def _bridge(state: NDArray[np.str_], known: NDArray[np.intp]) -> None:
@@ -235,104 +285,6 @@ def _bridge(state: NDArray[np.str_], known: NDArray[np.intp]) -> None:
     for run in np.split(drawn, np.flatnonzero(np.diff(drawn) > 1) + 1):
         if len(run) < SHORTEST:
             state[run] = "covered"
-
-
-def _regions(box: FloatArray, at: NDArray[np.intp], count: int) -> FloatArray:
-    """Return a box for every picture: where the face was seen, or wherever it may have gone meanwhile.
-
-    Away from sightings it moves on as the nearest ones did, and grows by a tenth of its side and by half
-    of that motion with every picture, up to its own side.
-    """
-    region = _between(box, at, count)
-    t = np.arange(count)
-    after = np.searchsorted(at, t, side="right")
-    left, right = at[np.clip(after - 1, 0, None)], at[np.clip(after, None, len(at) - 1)]
-    away = np.minimum(np.abs(t - left), np.abs(right - t))
-    side = (region[:, 2:] - region[:, :2]).max(axis=1)
-    speed = _speed(box, at)
-    for where, end in ((t < at[0], 0), (t > at[-1], -1)):  # beyond both ends it goes on
-        region[where] += np.tile((t[where] - at[end])[:, None] * speed[end], 2)
-    nearest = np.where(np.abs(t - left) <= np.abs(right - t), after - 1, after)
-    pace = np.linalg.norm(speed, axis=1)[np.clip(nearest, 0, len(at) - 1)]
-    grow = np.minimum(away * (0.05 * side + 0.5 * pace), side)[:, None]
-    return np.concatenate([region[:, :2] - grow, region[:, 2:] + grow], axis=1)
-
-
-def _speed(box: FloatArray, at: NDArray[np.intp]) -> FloatArray:
-    """Return how far the middle of a box moves in one picture, (n, 2), over a few sightings."""
-    if len(at) == 1:
-        return np.zeros((1, 2))
-    centre = (box[:, :2] + box[:, 2:]) / 2
-    rows = np.arange(len(at))
-    a, b = np.maximum(rows - 3, 0), np.minimum(rows + 3, len(at) - 1)
-    return np.asarray((centre[b] - centre[a]) / (at[b] - at[a])[:, None])
-
-
-def _hull(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the smallest boxes (n, 4) that hold two each."""
-    return np.concatenate([np.minimum(a[:, :2], b[:, :2]), np.maximum(a[:, 2:], b[:, 2:])], axis=1)
-
-
-def smooth(mesh: FloatArray) -> FloatArray:
-    """Return meshes (t, 468, 2) without jitter and without lag.
-
-    Each point follows parabolas fitted over up to eight pictures to either side (Savitzky and Golay
-    1964), as wide as they agree with what was found within its own noise: a head that rests is calm,
-    a blink or a quick turn is left as it is.
-
-    Parameters
-    ----------
-    mesh : (t, m, 2) array
-        Consecutive pictures.
-    """
-    t = len(mesh)
-    if t < 2 * REACHES[0] + 1:
-        return np.array(mesh, dtype=np.float64)
-    noise = _noise(mesh)
-    parts = []
-    for begin in range(0, t, CHUNK):
-        low, high = max(0, begin - 3 * REACHES[-1]), min(t, begin + CHUNK + 3 * REACHES[-1])
-        part = _smoothed(np.asarray(mesh[low:high], dtype=np.float64), noise)
-        parts.append(part[begin - low : begin - low + CHUNK])
-    return np.concatenate(parts)
-
-
-def _noise(mesh: FloatArray) -> float:
-    """Return the standard deviation of a coordinate about its neighbours in time, where it is calmest."""
-    bend = mesh[:-2] - 2 * mesh[1:-1] + mesh[2:]  # variance of white noise: 1 + 4 + 1 times its own
-    by_picture = np.sqrt((bend**2).mean(axis=(1, 2)) / 6)
-    side = float(np.ptp(mesh[0], axis=0).max())
-    return float(np.clip(np.quantile(by_picture, 0.25), 1e-4 * side, 4e-3 * side))
-
-
-def _smoothed(mesh: FloatArray, noise: float) -> FloatArray:
-    result = mesh
-    near = _neighbours(mesh)
-    for reach in REACHES:
-        if len(mesh) < 2 * reach + 1:
-            break
-        fitted = savgol_filter(mesh, 2 * reach + 1, 2, axis=0, mode="interp")
-        off = ((fitted - mesh) ** 2).mean(axis=2) @ near  # (t, m): what neighbours say together
-        off = _widest(off, reach)
-        trust = np.clip(2 - off / (2 * noise) ** 2, 0, 1)[..., None]
-        result = trust * fitted + (1 - trust) * result
-    return result
-
-
-def _widest(off: FloatArray, reach: int) -> FloatArray:
-    """Return the largest value within half a reach in time: a motion is spared from its beginning."""
-    half = max(1, reach // 2)
-    padded = np.pad(off, ((half, half), (0, 0)), mode="edge")
-    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1, axis=0)
-    return np.asarray(windows.max(axis=-1))
-
-
-def _neighbours(mesh: FloatArray) -> FloatArray:
-    """Return weights (m, m) by which each point listens to those around it."""
-    mean = mesh[len(mesh) // 2]
-    reach = 0.06 * max(float(np.ptp(mean, axis=0).max()), 1e-9)
-    weight = np.exp(-((mean[:, None] - mean[None]) ** 2).sum(axis=2) / (2 * reach**2))
-    return np.asarray(weight / weight.sum(axis=0))
 
 
 def people(clips: Sequence[Sequence[Track]], same: float) -> list[list[str]]:

@@ -1,0 +1,206 @@
+"""One face in one picture, looked for where the picture before says: by its mesh and its surroundings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.core import FloatArray
+from ksame.faces.detect import DETECTORS, Boxes
+from ksame.faces.landmarks import _look, _roll, _square
+from ksame.geometry import MESH, crop, five_points, transform, with_ring
+
+__all__ = [
+    "Chain",
+    "again",
+    "box_of",
+    "flow",
+    "follow",
+    "near",
+    "onto",
+    "pack",
+    "pose",
+    "same_face",
+    "union",
+    "unpack",
+    "within_reach",
+]
+
+RGB = NDArray[np.uint8]  # (h, w, 3)
+PRESENT = 0.5  # presence from which a mesh is believed
+STEP = 8192  # a mesh is kept in 1/8192 of its box's longer side: 1.9 kB instead of 7.5
+APART = 15  # pictures between two codes of a chain
+
+
+@dataclass(eq=False)
+class Chain:
+    """A face that is being followed."""
+
+    name: int
+    mesh: FloatArray  # (468, 2): where it was last
+    frame: int  # when
+    speed: FloatArray = field(default_factory=lambda: np.zeros(2))  # px a picture
+    sure: bool = False  # whether the mesh was a face when it was last looked for
+    lost: int = 0  # pictures since it was found
+    meshed: int = 0  # when the mesh was last looked for around a detection
+    coded: int = -APART  # when it was last shown to the recogniser
+    codes: int = 0
+
+    def found(self, mesh: FloatArray, frame: int, *, sure: bool) -> None:
+        """Go on from a new place."""
+        step = (mesh.mean(axis=0) - self.mesh.mean(axis=0)) / max(1, abs(frame - self.frame))
+        self.speed = step if abs(frame - self.frame) == 1 else 0 * step
+        self.mesh, self.frame, self.sure, self.lost = mesh, frame, sure, 0
+
+
+def pack(mesh: FloatArray, xyxy: FloatArray) -> NDArray[np.int16]:
+    """Return meshes (..., 468, 2) relative to their boxes (..., 4), in steps of 1/8192 of the longer side."""
+    centre, side = _frame_of(xyxy)
+    steps = (mesh - centre[..., None, :]) * (STEP / side[..., None, None])
+    return np.clip(np.rint(steps), -32767, 32767).astype(np.int16)
+
+
+def unpack(shape: NDArray[np.int16], xyxy: FloatArray) -> FloatArray:
+    """Return meshes (..., 468, 2) in pixels.
+
+    Examples
+    --------
+    >>> mesh = np.linspace(20, 80, 468 * 2).reshape(468, 2)
+    >>> box = np.array([10.0, 10, 90, 90])
+    >>> bool(np.abs(unpack(pack(mesh, box), box) - mesh).max() < 0.01)
+    True
+    """
+    centre, side = _frame_of(xyxy)
+    mesh: FloatArray = shape * (side[..., None, None] / STEP) + centre[..., None, :]
+    return mesh
+
+
+def _frame_of(xyxy: FloatArray) -> tuple[FloatArray, FloatArray]:
+    box = np.asarray(xyxy, dtype=np.float64)
+    return (box[..., :2] + box[..., 2:]) / 2, np.maximum((box[..., 2:] - box[..., :2]).max(axis=-1), 1.0)
+
+
+def box_of(mesh: FloatArray) -> FloatArray:
+    """Return the boxes (..., 4) of meshes (..., 468, 2), with the forehead."""
+    ring = with_ring(mesh)[..., MESH:, :]
+    return np.concatenate([ring.min(axis=-2), ring.max(axis=-2)], axis=-1)
+
+
+def pose(mesh: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the distance between the eyes and how far the head is turned, of meshes (..., 468, 2).
+
+    The turn is that of the nose tip beside the middle of the eyes, in their distance: 0 is frontal.
+    """
+    five = five_points(mesh)
+    eyes = five[..., 1, :] - five[..., 0, :]
+    apart = np.maximum(np.linalg.norm(eyes, axis=-1), 1e-9)
+    nose = five[..., 2, :] - five[..., :2, :].mean(axis=-2)
+    return apart, np.abs((nose * eyes).sum(axis=-1)) / apart**2
+
+
+def union(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return the smallest box (4,) that holds two."""
+    return np.concatenate([np.minimum(a[:2], b[:2]), np.maximum(a[2:], b[2:])])
+
+
+def same_face(own: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
+    """Which of some boxes (n, 4) are the face in a box: they overlap well, or one holds most of the other."""
+    low, high = np.maximum(own[:2], others[:, :2]), np.minimum(own[2:], others[:, 2:])
+    common = np.clip(high - low, 0, None).prod(axis=1)
+    area, theirs = (own[2:] - own[:2]).prod(), (others[:, 2:] - others[:, :2]).prod(axis=1)
+    alike, within = common > 0.3 * (area + theirs - common), common > 0.8 * np.minimum(area, theirs)
+    return np.asarray(alike | within)
+
+
+def follow(rgb: RGB, chain: Chain) -> tuple[FloatArray, float]:
+    """Return mesh and presence of a face, looked for where its last picture and its speed say."""
+    best = chain.mesh, 0.0
+    for speed in (chain.speed, 0 * chain.speed) if chain.speed.any() else (chain.speed,):
+        start = chain.mesh + speed
+        roll = _roll(five_points(start))
+        centre, side = _square(start, roll)
+        mesh, logit = _look(rgb, centre, side, roll)
+        presence = float(1 / (1 + np.exp(-np.clip(logit, -60, 60))))
+        low, high = mesh.min(axis=0), mesh.max(axis=0)
+        grown = _square(mesh, _roll(five_points(mesh)))[1] / side
+        strayed = float(np.linalg.norm((low + high) / 2 - centre)) / side
+        if presence > best[1] and 0.7 < grown < 1.4 and strayed < 0.5:
+            best = mesh, presence
+        if best[1] >= PRESENT:
+            break
+    return best
+
+
+def onto(mesh: FloatArray, xyxy: FloatArray) -> FloatArray:
+    """Return a mesh moved and scaled onto a box."""
+    low, high = mesh.min(axis=0), mesh.max(axis=0)
+    scale = float(np.sqrt((xyxy[2:] - xyxy[:2]).prod() / max(float((high - low).prod()), 1.0)))
+    return np.asarray((mesh - (low + high) / 2) * scale + (xyxy[:2] + xyxy[2:]) / 2)
+
+
+def again(rgb: RGB, mesh: FloatArray, xyxy: FloatArray) -> tuple[FloatArray, float]:
+    """Return mesh and presence of a face, looked for by an earlier mesh of it moved into a box."""
+    return follow(rgb, Chain(0, onto(mesh, xyxy), 0))
+
+
+def flow(before: RGB, now: RGB, xyxy: FloatArray) -> FloatArray | None:
+    """Return the similarity (2, 3) by which most of what is in and around a box has moved, if it has one."""
+    centre, half = (xyxy[:2] + xyxy[2:]) / 2, xyxy[2:] - xyxy[:2]  # twice the box
+    size = before.shape[1::-1]
+    low = np.clip(centre - half, 0, size).astype(int)
+    high = np.clip(centre + half, 0, size).astype(int)
+    if before.shape != now.shape or (high - low).min() < 16:
+        return None
+    part = cv2.cvtColor(before[low[1] : high[1], low[0] : high[0]], cv2.COLOR_RGB2GRAY)
+    corners = cv2.goodFeaturesToTrack(part, 80, 0.01, 3)
+    if corners is None or len(corners) < 8:
+        return None
+    start = (corners + low).astype(np.float32)
+    old, new = (cv2.cvtColor(x, cv2.COLOR_RGB2GRAY) for x in (before, now))
+    end, found, _ = cv2.calcOpticalFlowPyrLK(old, new, start, None, winSize=(15, 15), maxLevel=3)
+    hit = found[:, 0] == 1
+    if hit.sum() < 8:
+        return None
+    cv2.setRNGSeed(0)
+    move, agree = cv2.estimateAffinePartial2D(start[hit], end[hit], ransacReprojThreshold=2.0)
+    if move is None or agree.sum() < 8 or agree.mean() < 0.4:
+        return None
+    return move if 0.8 < np.sqrt(abs(np.linalg.det(move[:, :2]))) < 1.25 else None
+
+
+def within_reach(chain: Chain, xyxy: FloatArray) -> bool:
+    """Whether a box may be the face of a chain that was lost some pictures ago."""
+    own = box_of(chain.mesh)
+    side, other = (own[2:] - own[:2]).max(), (xyxy[2:] - xyxy[:2]).max()
+    far = float(np.linalg.norm((own[:2] + own[2:] - xyxy[:2] - xyxy[2:]) / 2))
+    return bool(far <= side * min(1.5, 0.6 + 0.05 * chain.lost) and 0.4 < other / side < 2.5)
+
+
+def near(rgb: RGB, chain: Chain) -> Boxes:
+    """Return the face that two detectors find near a lost one, in views of several rolls; or none."""
+    own = box_of(chain.mesh)
+    centre, side = (own[:2] + own[2:]) / 2, float((own[2:] - own[:2]).max())
+    roll = _roll(five_points(chain.mesh))
+    for turn in (0.0, 0.9, -0.9):
+        a = 256 / (3 * side) * np.exp(-1j * (roll + turn))
+        matrix = np.array([[a.real, -a.imag, 0.0], [a.imag, a.real, 0.0]])
+        matrix[:, 2] = 128 - matrix[:, :2] @ centre
+        view = crop(rgb, matrix, 256, 256)
+        seen = Boxes.join([DETECTORS[name][0](view) for name in ("yunet", "blazeface")])
+        found = _upright(seen, matrix)
+        found = found[[i for i in range(len(found)) if within_reach(chain, found.xyxy[i])]]
+        if len(found):
+            return found[[int(found.score.argmax())]]
+    return Boxes.none()
+
+
+def _upright(seen: Boxes, matrix: FloatArray) -> Boxes:
+    """Return boxes of a turned view as boxes of the picture, of the same size around the same middle."""
+    back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
+    half = (seen.xyxy[:, 2:] - seen.xyxy[:, :2]) / 2 * np.sqrt(abs(np.linalg.det(back[:, :2])))
+    centre = transform(back, (seen.xyxy[:, :2] + seen.xyxy[:, 2:]) / 2)
+    xyxy = np.concatenate([centre - half, centre + half], axis=1)
+    return Boxes(xyxy, seen.score, transform(back, seen.five))
