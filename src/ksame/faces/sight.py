@@ -27,6 +27,7 @@ from ksame.faces.follow import (
     box_of,
     flow,
     follow,
+    near,
     onto,
     pack,
     pose,
