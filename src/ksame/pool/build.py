@@ -26,15 +26,15 @@ from ksame.replace import kdiff
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, default_recogniser
 
-SMILING = -0.9  # [S 8.4.3 (a)]: nearly neutral, where the generator has still seen faces
+SMILING = -0.9  # [S 8.4.3 (a)]: just neutral
 # Deviation: the paper takes faces that score above 0.6 [S 8.4.3 (c)], which means something for LSGAN only;
 # we take the better half of those made to the same conditions.
 STANDING = 0.5
-OFF = 0.06  # of the distance between the eyes: as far as the mesh may see landmarks from where they are
-# The least distance of two pool faces, as a share of the recogniser's threshold for one person. Faces from
-# a model of 84 components are more alike than photos.
-APART = 0.5
-ROUNDS = 40
+OFF = 0.065  # of the distance between the eyes: as far as the mesh may see landmarks from where they are
+# The least distance of two pool faces, as a share of the recogniser's threshold for one person; of one in a
+# thousand pairs it is less. From a face to its de-identified one it is the whole threshold.
+APART = 0.8
+BATCH = 512  # samples at a time, of which the filters leave some sixty
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,16 +138,23 @@ class Candidates(NamedTuple):
     labels: FloatArray  # (n, 3)
     seen: FloatArray  # (n, e): how a recogniser sees them
 
+    def at(self, rows: NDArray[Any]) -> Candidates:
+        """Return some of them."""
+        return Candidates(*(part[rows] for part in self))
+
+
+Refuse = Callable[[FloatArray], NDArray[np.bool_]]
+
 
 def build(
     size: int,
     *,
     generator: Generator | None = None,
     space: AppearanceSpace | None = None,
-    k: int = 5,
+    k: int = 2,
     seed: RandomState = None,
     recogniser: str | None = None,
-    refuse: Callable[[FloatArray], NDArray[np.bool_]] | None = None,
+    refuse: Refuse | None = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Pool:
     """Make a pool of any size: sample, filter, and de-identify once by k-Diff-furthest [S 8.3.4].
@@ -161,14 +168,15 @@ def build(
     space : AppearanceSpace, optional
         The model whose codes it makes; by default the one in the box.
     k : int
-        The most faces in one of k-Diff-furthest's clusters.
+        The most faces in one of k-Diff-furthest's clusters. In so many dimensions clusters of more than two
+        overlap, so that a larger k changes little.
     seed : int, Generator or None
         None is operating-system randomness.
     recogniser : str, optional
         By which the faces must differ from one another; by default the best at hand.
     refuse : callable, optional
-        From a recogniser's view (n, e) of faces to those that are too near to some real face: for whoever
-        has the photos that the generator learned from.
+        From a recogniser's view (n, e) of faces to those (n,) that are too near to some real face: for
+        whoever has the photos that the generator learned from.
     watch : callable, optional
         Told of the progress.
 
@@ -180,26 +188,30 @@ def build(
     generator, space = generator or Generator.shipped(), space or AppearanceSpace.shipped()
     if generator.space != space.digest:
         raise UsageError("The generator makes codes of another appearance model than the one given.")
-    if size < 2 * k:
-        raise UsageError(f"A pool for k = {k} has at least {2 * k} identities. Got {size}.")
+    if k < 2 or size < 2 * k:
+        raise UsageError(f"A pool has at least 2k identities, k at least 2. Got {size}, k = {k}.")
     name, source = recogniser or default_recogniser(), np.random.default_rng(seed)
     if name not in RECOGNISERS:
         raise UsageError(f"There is no recogniser {name!r}: choose one of {', '.join(RECOGNISERS)}.")
-    least = APART * RECOGNISERS[name].same_person
-    pool: Candidates | None = None
-    for _ in range(ROUNDS):
-        more = candidates(2 * max(64, size // 4), generator, space, name, source)
-        if refuse is not None and len(more.codes):
-            more = Candidates(*(part[~refuse(more.seen)] for part in more))
-        both = more if pool is None else Candidates(*map(np.concatenate, zip(pool, more, strict=True)))
-        pool = Candidates(*(part[apart(both.seen, least)[:size]] for part in both))
+    limit = RECOGNISERS[name].same_person
+    pool, want = Candidates(*(np.zeros((0, n)) for n in (len(generator.scale), 3, 1))), size
+    for _ in range(20 + size // 5):
+        more = candidates(BATCH, generator, space, name, source)
+        more = more if refuse is None else more.at(~refuse(more.seen))
+        both = more if not len(pool.codes) else Candidates(*map(np.concatenate, zip(pool, more, strict=True)))
+        pool = both.at(apart(both.seen, APART * limit))
         if watch:
-            watch("making faces", len(pool.codes), size)
-        if len(pool.codes) == size:
-            new, _ = kdiff(pool.codes, k, rng=source)
-            return Pool(pool.codes, new, pool.labels, k, space.digest, _said(name, least, refuse is not None))
+            watch("making faces", min(len(pool.codes), want), want)
+        if len(pool.codes) < want:
+            continue
+        new = deidentified(pool.codes, pool.labels[:, 0] > 0, space, k, source)
+        good = np.flatnonzero(_far(pool.seen, new, space, name, refuse))[:size]
+        if len(good) == size:
+            said = _said(name, refuse is not None)
+            return Pool(pool.codes[good], new[good], pool.labels[good], k, space.digest, said)
+        want = len(pool.codes) + 2 * (size - len(good))
     raise CannotGuarantee(
-        f"The generator made only {len(both.codes)} different faces: ask for a smaller pool."
+        f"The generator made too few faces that differ for a pool of {size}: ask for fewer."
     )
 
 
@@ -219,6 +231,44 @@ def candidates(
     return Candidates(codes[found], c[found], seen)
 
 
+def deidentified(
+    codes: FloatArray, male: NDArray[np.bool_], space: AppearanceSpace, k: int, rng: np.random.Generator
+) -> FloatArray:
+    """Return gamma_hat_d (n, d): k-Diff-furthest among women and among men, each keeping their skin tone.
+
+    Deviations: [S 7.3.1] takes all faces, and plain distances. Then most of a shift is brightness, which a
+    viewer sees and a recogniser does not. So components count by their standard deviations, and the three
+    directions that change the face's mean colour are left out of the shift, as light is [S 7.3.2].
+    """
+    deviation = space.deviation
+    y = codes / deviation
+    held, _ = np.linalg.qr(mean_colour(space).T * deviation[:, None])  # (d, 3)
+    inner = y - y @ held @ held.T
+    classes = [male, ~male] if min(male.sum(), (~male).sum()) >= 2 * k else [np.ones(len(male), bool)]
+    for rows in classes:
+        new, _ = kdiff(inner[rows], k, rng=rng)
+        y[rows] += new - inner[rows]
+    moved: FloatArray = y * deviation
+    return moved
+
+
+def mean_colour(space: AppearanceSpace) -> FloatArray:
+    """Return how each component changes the mean red, green and blue of a face, (3, d)."""
+    axes = space.texture_axes.reshape(len(space.texture_axes), -1, 3).mean(axis=1)  # (b, 3)
+    colour: FloatArray = np.hstack([np.zeros((3, len(space.shape_axes))), axes.T.astype(np.float64)])
+    return colour
+
+
+def _far(
+    seen: FloatArray, new: FloatArray, space: AppearanceSpace, recogniser: str, refuse: Refuse | None
+) -> NDArray[np.bool_]:
+    """Return whose de-identified face is one, and is nobody's, neither one's own nor a real person's."""
+    good, after = look(new, space, recogniser)
+    far = np.linalg.norm(after - seen[good], axis=1) > RECOGNISERS[recogniser].same_person
+    good[good] = far if refuse is None else far & ~refuse(after)
+    return good
+
+
 def frontal(codes: FloatArray, space: AppearanceSpace) -> NDArray[np.bool_]:
     """Return whose pose (n,) is within one standard deviation of the mean face's [S 8.3.4].
 
@@ -232,7 +282,7 @@ def look(codes: FloatArray, space: AppearanceSpace, recogniser: str) -> tuple[ND
     """Draw faces; return which (n,) are seen where they were meant to be, and how a recogniser sees those."""
     net, scale = RECOGNISERS[recogniser], space.detail.shape[1] / FRAME.width
     found = np.zeros(len(codes), bool)
-    seen = np.zeros((0, net.dimensions))
+    seen: list[FloatArray] = [np.zeros((0, net.dimensions))]
     for row, code in enumerate(codes):
         shape = space.shapes(code[None])[0] * scale
         picture = portrait(Surrogate(space.decode(code[None])[0], shape))
@@ -241,8 +291,8 @@ def look(codes: FloatArray, space: AppearanceSpace, recogniser: str) -> tuple[ND
             continue
         found[row] = off(points[0], shape) < OFF
         if found[row]:
-            seen = np.vstack([seen, net.codes(net.chips(picture, shape[None]))])
-    return found, seen
+            seen.append(net.codes(net.chips(picture, shape[None])))
+    return found, np.concatenate(seen)
 
 
 def off(points: FloatArray, shape: FloatArray) -> float:
@@ -266,9 +316,11 @@ def apart(seen: FloatArray, least: float) -> IntArray:
     return np.array(kept, dtype=np.intp)
 
 
-def _said(recogniser: str, least: float, refused: bool) -> str:
+def _said(recogniser: str, refused: bool) -> str:
     """Return what the faces were compared with."""
-    among = f"No two faces are nearer than {least:.2f} to {recogniser}"
+    limit = RECOGNISERS[recogniser].same_person
+    says = f"To {recogniser} no two faces are nearer than {APART * limit:.2f}, no de-identified face is"
+    says += f" within {limit:.2f} of its own"
     if refused:
-        return f"{among}, and none is too near to a face that the generator learned from."
-    return f"{among}; they were not compared with the faces that the generator learned from."
+        return f"{says}, and none of either kind is too near to a face that the generator learned from."
+    return f"{says}; they were not compared with the faces that the generator learned from."
