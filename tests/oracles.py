@@ -883,3 +883,103 @@ def shifted(x, who, rows, pool, pool_shifted, still):
         step = zip(face, pool_shifted[row], pool[row], still, strict=True)
         new.append([c if skip else c + (d - h) for c, d, h, skip in step])
     return new
+
+
+# Tracks through videos.
+
+
+def interpolated(values, at, count):
+    """Rows straight between those at some places, and constant beyond them."""
+    result = []
+    for t in range(count):
+        left = [i for i in range(len(at)) if at[i] <= t]
+        right = [i for i in range(len(at)) if at[i] >= t]
+        if not left or not right:
+            result.append(values[0] if not left else values[-1])
+        elif at[left[-1]] == at[right[0]]:
+            result.append(values[left[-1]])
+        else:
+            a, b = left[-1], right[0]
+            result.append(values[a] + (values[b] - values[a]) * ((t - at[a]) / (at[b] - at[a])))
+    return np.array(result)
+
+
+def parabola(series, at, reach):
+    """The value at a place of the parabola fitted to its neighbours on either side."""
+    near = np.arange(at - reach, at + reach + 1)
+    return np.polyval(np.polyfit(near - at, series[near], 2), 0)
+
+
+def persons(tracks, same):
+    """Groups of (clip, frames, code): the nearest two groups are joined, again and again, while they may be.
+
+    Two may be one if some code of one is within the distance of some code of the other, and nobody of
+    one is in a picture with somebody of the other.
+    """
+    groups = [[t] for t in tracks]
+
+    def apart(a, b):
+        if any(x[0] == y[0] and set(x[1]) & set(y[1]) for x in a for y in b):
+            return math.inf
+        return min(float(np.linalg.norm(np.subtract(x[2], y[2]))) for x in a for y in b)
+
+    while len(groups) > 1:
+        pairs = [(apart(a, b), i, j) for (i, a), (j, b) in itertools.combinations(enumerate(groups), 2)]
+        best, i, j = min(pairs)
+        if best > same:
+            break
+        groups[i] = groups[i] + groups.pop(j)
+    return groups
+
+
+# the parameter GAN: losses by their formulas, one row at a time
+
+
+def perceptron(net, row):
+    """One hidden layer, leaky rectifier 0.2: the outputs for one row."""
+    w, b, v, c = net
+    hidden = [sum(x * w[i][j] for i, x in enumerate(row)) + b[j] for j in range(len(b))]
+    hidden = [h if h > 0 else 0.2 * h for h in hidden]
+    return [sum(h * v[j][o] for j, h in enumerate(hidden)) + c[o] for o in range(len(c))]
+
+
+def gan_losses(loss, d, real, fake, c_real=None, c_fake=None):
+    """L_D and L_G [S 8.4-8.6] without the penalty; with c the auxiliary losses (8.8, 8.11) are added."""
+    y, y_fake = [perceptron(d, x) for x in real], [perceptron(d, x) for x in fake]
+
+    def mean(values):
+        return sum(values) / len(values)
+
+    if loss == "lsgan":
+        l_d = 0.5 * mean([(o[0] - 1) ** 2 for o in y]) + 0.5 * mean([o[0] ** 2 for o in y_fake])
+        l_g = 0.5 * mean([(o[0] - 1) ** 2 for o in y_fake])
+    else:
+        l_d, l_g = mean([o[0] for o in y_fake]) - mean([o[0] for o in y]), -mean([o[0] for o in y_fake])
+    if c_real is not None:
+        q = len(c_real[0])
+        l_d += mean([math.dist(o[1:], c) ** 2 for o, c in zip(y, c_real, strict=True)]) / (2 * q)
+        l_g += mean([math.dist(o[1:], c) ** 2 for o, c in zip(y_fake, c_fake, strict=True)]) / (2 * q)
+    return l_d, l_g
+
+
+def gradient_penalty(net, rows, step=1e-6):
+    """The mean of (||grad_x y_0|| - 1)^2 by differences."""
+    total = 0.0
+    for row in rows:
+        slopes = []
+        for i in range(len(row)):
+            up, down = list(row), list(row)
+            up[i] += step
+            down[i] -= step
+            slopes.append((perceptron(net, up)[0] - perceptron(net, down)[0]) / (2 * step))
+        total += (math.hypot(*slopes) - 1) ** 2
+    return total / len(rows)
+
+
+def energy_distance(a, b):
+    """2 E|a - b| - E|a - a'| - E|b - b'|, pair by pair."""
+
+    def mean(xs, ys):
+        return sum(math.dist(x, y) for x in xs for y in ys) / (len(xs) * len(ys))
+
+    return 2 * mean(a, b) - mean(a, a) - mean(b, b)

@@ -45,7 +45,7 @@ class Chain:
     speed: FloatArray = field(default_factory=lambda: np.zeros(2))  # px a picture
     sure: bool = False  # whether the mesh was a face when it was last looked for
     lost: int = 0  # pictures since it was found
-    meshed: int = 0  # when the mesh was last looked for around a detection
+    meshed: int = -APART  # when the mesh was last looked for around a detection
     coded: int = -APART  # when it was last shown to the recogniser
     codes: int = 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations, pairwise, permutations
 from typing import Any
 
@@ -110,7 +111,7 @@ class Track:
         """Return the mesh (t, 468, 2) in every picture."""
         return unpack(self.shape, self.box)
 
-    @property
+    @cached_property
     def drawn(self) -> NDArray[np.bool_]:
         """In which pictures a new face can be drawn: where its mesh is known."""
         return np.asarray((self.state != "covered") & self.shape.any(axis=(1, 2)))
