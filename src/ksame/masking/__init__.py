@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ksame.masking.choose import far_enough, masks
-from ksame.masking.mask import Mask, View, calm, code_of
+from ksame.masking.look import View, calm, code_of
+from ksame.masking.mask import Mask
 
 __all__ = ["Mask", "View", "calm", "code_of", "far_enough", "masks"]

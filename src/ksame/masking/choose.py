@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ksame.core import FloatArray, RandomState
-from ksame.masking.mask import Mask, Texture, View, code_of
+from ksame.masking.look import View, code_of, landmarks_of
+from ksame.masking.mask import Mask, Texture
 from ksame.replace import identities
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, embed
@@ -51,7 +52,9 @@ def masks(
     """
     source = np.random.default_rng(rng)
     old = [_known(views, recognisers) for views in people]
-    gamma = np.array([np.mean([code_of(model, v) for v in views], axis=0) for views in people])
+    gamma = np.array([np.mean([code_of(model, v) for v in views], axis=0) for views in people])[
+        :, : len(model.nuisance)
+    ]
     used = np.zeros((len(people), len(pool_codes)), bool)
     found: list[Mask | None] = [None] * len(people)
     new: list[Mapping[str, FloatArray]] = [{} for _ in people]
@@ -102,5 +105,6 @@ def _known(views: Sequence[View], recognisers: Sequence[str]) -> dict[str, Float
 
 def _tried(mask: Mask, view: View, texture: Texture) -> View:
     """Return a person's view with the mask on."""
-    new = mask.draw(view.rgb, view.points, code_of(mask.model, view), texture=texture)
-    return View(new, mask.worn(view.points))
+    code = code_of(mask.model, view)
+    new = mask.draw(view.rgb, view.points, code, texture=texture)
+    return View(new, mask.worn(landmarks_of(view.points, code, mask.model)))

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 import cv2
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ksame.core import FaceSet, FloatArray, IntArray, UsageError
+from ksame.core import FloatArray, IntArray
 from ksame.geometry import (
     FRAME,
     INNER_LIPS,
@@ -25,10 +25,10 @@ from ksame.geometry import (
     RIGHT_EYE,
     align,
     lips_apart,
-    register,
     similarity,
     with_ring,
 )
+from ksame.masking.look import View, code_of, landmarks_of
 from ksame.render import around, meet, smooth
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
@@ -39,52 +39,6 @@ Texture = Literal["code", "pixel"]
 MOST = 2.5  # standard deviations: further out no face is found in what the model draws
 _LEVELS = 3  # the new face at full, half and quarter size: a small face must not alias
 _INSIDE = np.repeat([1.0, 0.0], [MESH, len(OVAL)])[:, None]  # 1 on the face, 0 on the ring around it
-
-
-class View(NamedTuple):
-    """One look at a person: a frame, or a part of one, and the face's mesh in it."""
-
-    rgb: NDArray[np.uint8]  # (h, w, 3)
-    points: FloatArray  # (468, 2)
-
-
-def code_of(model: AppearanceSpace, view: View) -> FloatArray:
-    """Return gamma' (d,) of a face, light and pose included: what is kept of a frame to draw it."""
-    left, top, right, bottom = around(view.points, view.rgb.shape)
-    mesh = view.points - (left, top)
-    face = register(np.ascontiguousarray(view.rgb[top:bottom, left:right]), mesh, scale=TEXTURE)
-    nobody = np.array([""])
-    faces = FaceSet(face[None], mesh[None], np.zeros((1, 4)), np.ones(1), nobody, nobody)
-    gamma: FloatArray = model.encode(faces, nuisance=True)[0]
-    return gamma
-
-
-def calm(codes: ArrayLike, seen: ArrayLike, *, sigma: float = 1.0) -> FloatArray:
-    """Return the codes (t, d) of successive frames without flicker and lag: a Gaussian of both sides.
-
-    Parameters
-    ----------
-    codes : (t, d) array
-        One per frame; those of frames that are not seen do not count.
-    seen : (t,) bool
-        The frames whose code is good. The others get that of their neighbours in time.
-    sigma : float
-        In frames. Three of them on either side count, so a buffer of that length will do.
-
-    Examples
-    --------
-    >>> calm([[1.0], [9.0], [1.0]], [True, False, True]).ravel().tolist()
-    [1.0, 1.0, 1.0]
-    """
-    x, good = np.asarray(codes, dtype=np.float64), np.flatnonzero(seen)
-    if not len(good):
-        raise UsageError("At least one frame of a face must be seen well enough to have a code.")
-    time = np.arange(len(x))
-    whole = np.stack([np.interp(time, good, column[good]) for column in x.T], axis=1)
-    smoothed: FloatArray = cv2.GaussianBlur(
-        whole, (1, 2 * int(np.ceil(3 * sigma)) + 1), sigmaX=1, sigmaY=sigma, borderType=cv2.BORDER_REPLICATE
-    )
-    return smoothed
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +73,15 @@ class Mask:
     @classmethod
     def of(cls, model: AppearanceSpace, views: Sequence[View], hat: FloatArray, hat_d: FloatArray) -> Self:
         """Make a person's mask from some views and a pool face (d,), before and after k-Diff-furthest."""
-        gamma = np.mean([code_of(model, view) for view in views], axis=0)
+        codes = [code_of(model, view) for view in views]
+        gamma = np.mean(codes, axis=0)[: len(model.nuisance)]
         most = MOST * model.deviation
         shift = np.where(model.nuisance, 0, hat_d - hat)
         textured = np.arange(len(gamma)) >= len(model.shape_axes)
         wanted = np.clip(np.where(textured, hat_d, gamma + shift), -most, most)
         gamma_d = np.where(model.nuisance, gamma, wanted)  # light and pose are the frame's [S 7.3.2]
-        own = align(np.stack([view.points for view in views]), model.shape).mean(axis=0)
+        seen = [landmarks_of(view.points, code, model) for view, code in zip(views, codes, strict=True)]
+        own = align(np.stack(seen), model.shape).mean(axis=0)
         return cls(model, gamma, gamma_d, shift, _same_gaps(model.shapes(gamma_d[None])[0] - own))
 
     @cached_property
@@ -159,11 +115,12 @@ class Mask:
         points : (468, 2)
             The mesh of the old face, smoothed in time.
         code : (d,)
-            gamma' of the frame, smoothed in time: see ``code_of`` and ``calm``.
+            What the frame shows, smoothed in time: see ``code_of`` and ``calm``.
         texture : str
             ``code``: the frame's texture reaches the new face through the model's axes only (7.6).
             ``pixel``: the old pixels are changed (7.7). Gaze and wrinkles stay, and so do moles and scars.
         """
+        points = landmarks_of(points, code, self.model)
         new = with_ring(self.worn(points))
         left, top, right, bottom = around(np.concatenate([new, points]), rgb.shape)
         result = rgb.copy()
@@ -207,15 +164,29 @@ class Mask:
     def expressing(self, code: FloatArray, level: int = 0) -> Picture:
         """Return the new face on the mean shape as a frame with this code has it: + gamma' - gamma [S 7.2].
 
-        Deviation: a face in half the light has half the contrast, which no sum of axes says. So the light
-        is a factor, and what is left of the difference is added.
+        Deviation: a face in half the light has half the contrast, which no sum of axes says; so the light
+        is a factor. And of the rest only the axes of light are added, and all of it inside the mouth: the
+        other axes brought glasses and shadows of the person along, and recognisers were nearer.
         """
         base, own, now = self.base[level], self._texture(self.gamma), self._texture(code)
         light = _colour(now) / _colour(own)  # (3,)
-        rest = self._small(now - own * np.tile(light, len(own) // 3))
+        lit = self._texture(np.where(self.model.nuisance, code[: len(self.gamma)], self.gamma)) - own
+        rest = lit.reshape(-1, 3) - lit.reshape(-1, 3).mean(axis=0)
+        rest += self._mouth * (now.reshape(-1, 3) - light * own.reshape(-1, 3) - rest)
         size = (base.shape[1], base.shape[0])
-        face: Picture = light * base + _scaled(rest, self._scale / TEXTURE / 2**level, size)
+        change = _scaled(self._small(rest), self._scale / TEXTURE / 2**level, size)
+        face: Picture = light * base + change
         return face
+
+    @cached_property
+    def _mouth(self) -> Picture:
+        """1 inside the lips, 0 elsewhere, (p, 1) on the small picture."""
+        covered = self.model.raster.covered
+        region = np.zeros(covered.shape, np.float32)
+        lips = self.model.small_shape[list(INNER_LIPS)]
+        cv2.fillPoly(region, [lips.round().astype(np.int32)], 1.0)
+        mouth: Picture = cv2.GaussianBlur(region, (0, 0), 1.0)[covered][:, None]
+        return mouth
 
     @property
     def _scale(self) -> float:
@@ -233,7 +204,7 @@ class Mask:
 
     def _texture(self, code: FloatArray) -> Picture:
         """Return t_bar + Phi_t beta (3p,) (3.9)."""
-        beta = code[len(self.model.shape_axes) :].astype(np.float32)
+        beta = code[len(self.model.shape_axes) : len(self.gamma)].astype(np.float32)
         t: Picture = self.model.texture.astype(np.float32) + beta @ self._axes
         return t
 

@@ -1,0 +1,97 @@
+"""What a frame shows of a person: the code that a mask is drawn by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ksame import weights
+from ksame.core import FaceSet, FloatArray, UsageError
+from ksame.geometry import MESH, crop, register, similarity, to_frame, transform
+from ksame.render import around
+from ksame.represent import AppearanceSpace
+from ksame.represent.appearance import TEXTURE
+
+_SIZE, _MARGIN = 256, 1.5  # px: the closer network's input, and how much larger than the face it is
+
+
+class View(NamedTuple):
+    """One look at a person: a frame, or a part of one, and the face's mesh in it."""
+
+    rgb: NDArray[np.uint8]  # (h, w, 3)
+    points: FloatArray  # (468, 2)
+
+
+def code_of(model: AppearanceSpace, view: View) -> FloatArray:
+    """Return what a frame shows of a face, to draw it by: (d + 936,).
+
+    First gamma', light and pose included. Then where a closer look sees the landmarks, as the difference
+    from the mesh on the model's frame: lids, brows and lips, which the network that finds faces does not
+    follow well. Without the weight ``landmarker`` the differences are 0, and expressions are weaker.
+    """
+    left, top, right, bottom = around(view.points, view.rgb.shape)
+    mesh = view.points - (left, top)
+    area = np.ascontiguousarray(view.rgb[top:bottom, left:right])
+    face = register(area, mesh, scale=TEXTURE)
+    nobody = np.array([""])
+    faces = FaceSet(face[None], mesh[None], np.zeros((1, 4)), np.ones(1), nobody, nobody)
+    gamma = model.encode(faces, nuisance=True)[0]
+    seen = closer(area, mesh) if weights.cached("landmarker") else mesh
+    on_frame = similarity(mesh, model.shape)[:, :2]
+    return np.concatenate([gamma, ((seen - mesh) @ on_frame.T).ravel()])
+
+
+def landmarks_of(points: FloatArray, code: FloatArray, model: AppearanceSpace) -> FloatArray:
+    """Return the mesh (468, 2) of a frame as the closer look saw it, from ``code_of``."""
+    away = code[len(model.nuisance) :].reshape(MESH, 2)
+    mesh: FloatArray = points + away @ similarity(model.shape, points)[:, :2].T
+    return mesh
+
+
+def closer(rgb: NDArray[np.uint8], mesh: FloatArray) -> FloatArray:
+    """Return the mesh (468, 2) that a larger network sees in an upright square around a mesh."""
+    matrix = to_frame(mesh)
+    flat = transform(matrix, mesh)
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    scale = _SIZE / (_MARGIN * float((high - low).max()))
+    matrix = np.asarray(scale * matrix)
+    matrix[:, 2] += _SIZE / 2 - scale * (low + high) / 2
+    view = crop(rgb, matrix, _SIZE, _SIZE)[None].astype(np.float32) / 255
+    inner = "face_landmarks_detector.tflite"
+    points = weights.infer("landmarker", view, inner=inner, shape=(1, _SIZE, _SIZE, 3))[0]
+    back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
+    return transform(back, points.reshape(-1, 3)[:MESH, :2])
+
+
+def calm(codes: ArrayLike, seen: ArrayLike, *, sigma: float = 1.0) -> FloatArray:
+    """Return the codes (t, d) of successive frames without flicker and lag: a Gaussian of both sides.
+
+    Parameters
+    ----------
+    codes : (t, d) array
+        One per frame; those of frames that are not seen do not count.
+    seen : (t,) bool
+        The frames whose code is good. The others get that of their neighbours in time.
+    sigma : float
+        In frames. Three of them on either side count, so a buffer of that length will do.
+
+    Examples
+    --------
+    >>> calm([[1.0], [9.0], [1.0]], [True, False, True]).ravel().tolist()
+    [1.0, 1.0, 1.0]
+    """
+    x, good = np.asarray(codes, dtype=np.float64), np.flatnonzero(seen)
+    if not len(good):
+        raise UsageError("At least one frame of a face must be seen well enough to have a code.")
+    time = np.arange(len(x))
+    after = np.searchsorted(good, time).clip(max=len(good) - 1)
+    low, high = good[np.maximum(after - (good[after] > time), 0)], good[after]
+    share = np.clip((time - low) / np.maximum(high - low, 1), 0, 1)[:, None]
+    whole = (1 - share) * x[low] + share * x[high]
+    smoothed: FloatArray = cv2.GaussianBlur(
+        whole, (1, 2 * int(np.ceil(3 * sigma)) + 1), sigmaX=1, sigmaY=sigma, borderType=cv2.BORDER_REPLICATE
+    )
+    return smoothed
