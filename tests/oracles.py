@@ -983,3 +983,24 @@ def energy_distance(a, b):
         return sum(math.dist(x, y) for x in xs for y in ys) / (len(xs) * len(ys))
 
     return 2 * mean(a, b) - mean(a, a) - mean(b, b)
+
+
+def calm(codes, seen, sigma):
+    """Codes smoothed frame by frame: gaps filled on a line, ends held, a Gaussian of six sigma."""
+    good = [t for t, ok in enumerate(seen) if ok]
+    filled = []
+    for t in range(len(codes)):
+        before = max((g for g in good if g <= t), default=good[0])
+        after = min((g for g in good if g >= t), default=good[-1])
+        share = 0.0 if after == before else (t - before) / (after - before)
+        filled.append((1 - share) * codes[before] + share * codes[after])
+    reach = math.ceil(3 * sigma)
+    weight = [math.exp(-((i / sigma) ** 2) / 2) for i in range(-reach, reach + 1)]
+    return [
+        sum(
+            w * filled[min(max(t + i, 0), len(codes) - 1)]
+            for i, w in zip(range(-reach, reach + 1), weight, strict=True)
+        )
+        / sum(weight)
+        for t in range(len(codes))
+    ]

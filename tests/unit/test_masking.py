@@ -1,0 +1,339 @@
+"""Masks on faces that the model draws: nobody's, but they have eyes and mouths."""
+
+from functools import cache
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import drawn
+import oracles
+from ksame import weights
+from ksame.core import FaceSet, UsageError
+from ksame.geometry import (
+    FRAME,
+    INNER_LIPS,
+    LEFT_EYE,
+    MESH,
+    OVAL,
+    RIGHT_EYE,
+    Raster,
+    register,
+    transform,
+    with_ring,
+)
+from ksame.masking import Mask, View, calm, code_of, far_enough, look, masks
+from ksame.masking.mask import _nearest, _same_gaps, spread_over
+
+quick = settings(max_examples=25, deadline=None)
+
+
+@pytest.fixture(autouse=True)
+def without_the_closer_look(monkeypatch, request):
+    """The closer network is for tests that say so."""
+    if "weights" not in request.keywords:
+        monkeypatch.setattr(look.weights, "cached", lambda name: False)
+
+
+@cache
+def people(n=3):
+    """Views of some people, one each, in frames with a ground around the face."""
+    rgb, points = drawn.photos(n, seed=4)
+    wide = [cv2.copyMakeBorder(one, 60, 60, 60, 60, cv2.BORDER_REPLICATE) for one in rgb]
+    return [View(frame, mesh + 60) for frame, mesh in zip(wide, points, strict=True)]
+
+
+@cache
+def pool(p=12):
+    model = drawn.model()
+    rng = np.random.default_rng(1)
+    codes = np.where(model.nuisance, 0, rng.normal(size=(2, p, len(model.deviation))) * model.deviation * 0.6)
+    return codes[0], codes[1]
+
+
+def mask(view=None, row=0):
+    hat, hat_d = pool()
+    return Mask.of(drawn.model(), [view or people()[0]], hat[row], hat_d[row])
+
+
+def inside(points, size):
+    region = np.zeros(size[:2], np.uint8)
+    cv2.fillPoly(region, [points[list(OVAL)].round().astype(np.int32)], 1)
+    return region > 0
+
+
+# what a frame shows
+
+
+def test_the_code_is_that_of_the_model_and_no_difference_without_the_closer_look():
+    model, view = drawn.model(), people()[0]
+    face = register(view.rgb, view.points, scale=0.375)
+    one = np.array(["A"])
+    faces = FaceSet(face[None], view.points[None], np.zeros((1, 4)), np.ones(1), one, one)
+    code = code_of(model, view)
+    # the face is cut out before it is shrunk: pixels differ by rounding
+    np.testing.assert_allclose(
+        code[:84], model.encode(faces, nuisance=True)[0], atol=0.02 * model.deviation[0]
+    )
+    assert not code[84:].any()
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("roll", [0.0, 0.6])
+def test_the_closer_look_sees_a_shut_eye_that_the_mesh_does_not_follow(roll):
+    weights.path("landmarker")
+    model, view = drawn.model(), people()[0]
+    turn = cv2.getRotationMatrix2D((view.rgb.shape[1] / 2, view.rgb.shape[0] / 2), np.degrees(-roll), 1)
+    points = transform(turn, view.points)
+    rgb = cv2.warpAffine(view.rgb, turn, view.rgb.shape[1::-1], borderMode=cv2.BORDER_REPLICATE)
+    open_ = look.landmarks_of(points, code_of(model, View(rgb, points)), model)
+    shut = rgb.copy()
+    for ring in (LEFT_EYE, RIGHT_EYE):
+        eye = points[list(ring)]
+        box = cv2.convexHull((eye.mean(axis=0) + 1.25 * (eye - eye.mean(axis=0))).round().astype(np.int32))
+        skin = rgb[tuple(points[50].round().astype(int)[::-1])]
+        cv2.fillConvexPoly(shut, box, skin.tolist())
+    seen = look.landmarks_of(points, code_of(model, View(shut, points)), model)
+
+    def opening(mesh):
+        return np.linalg.norm(mesh[[159, 386]] - mesh[[145, 374]], axis=1).sum()
+
+    assert opening(seen) < 0.8 * opening(open_)
+    # it is the same face in the same place
+    assert np.linalg.norm(open_ - points, axis=1).mean() < 0.06 * np.ptp(points)
+
+
+@quick
+@given(st.integers(0, 999), st.integers(1, 12), st.floats(0.3, 2))
+def test_calm_codes_are_those_of_a_window_that_looks_both_ways(seed, t, sigma):
+    rng = np.random.default_rng(seed)
+    codes, seen = rng.normal(size=(t, 5)), rng.random(t) < 0.6
+    seen[rng.integers(t)] = True
+    np.testing.assert_allclose(calm(codes, seen, sigma=sigma), oracles.calm(codes, seen, sigma), atol=1e-9)
+    backwards = calm(codes[::-1], seen[::-1], sigma=sigma)[::-1]
+    np.testing.assert_allclose(calm(codes, seen, sigma=sigma), backwards, atol=1e-9)  # no lag
+
+
+def test_a_face_that_is_never_seen_has_no_code():
+    with pytest.raises(UsageError, match="seen well enough"):
+        calm(np.zeros((3, 2)), [False] * 3)
+
+
+# drawing
+
+
+@quick
+@given(st.integers(0, 999), st.floats(0.2, 1.5))
+def test_values_are_spread_over_a_mesh_as_a_raster_does(seed, scale):
+    model, rng = drawn.model(), np.random.default_rng(seed)
+    target = with_ring(model.shape + rng.normal(size=2) * 9) * scale
+    values = rng.normal(size=(len(target), 3)) * 0.2 + target[:, [0, 1, 0]]
+    size = (round(FRAME.height * scale), round(FRAME.width * scale))
+    raster = Raster.of(target, model.ringed, size[1], size[0])
+    exact = np.zeros((*size, 3))
+    exact[raster.covered] = raster.weights @ values
+    quickly = spread_over(target, model.ringed, values, size)
+    away = np.abs(quickly - exact)[raster.covered]
+    assert np.quantile(away, 0.9) < 0.05 + 0.2 / scale  # off on edges only
+    assert away.max() < 3 / scale
+    found = (quickly != 0).any(axis=2)
+    assert found[raster.covered].all()
+    assert not found[cv2.dilate(raster.covered.astype(np.uint8), np.ones((3, 3))) == 0].any()
+
+
+def test_a_shut_lid_has_no_slope():
+    target = np.array([[0, 0], [20, 0], [10, 0.01], [10, 15.0]])
+    found = spread_over(target, np.array([[0, 1, 2], [0, 1, 3]]), np.array([[0.0], [1], [2], [3]]), (20, 24))
+    assert found.min() >= -0.2 and found.max() <= 3.2
+
+
+def test_nothing_of_the_old_face_is_left_and_nothing_far_away_changes():
+    view = people()[0]
+    new_face, code = mask(view), code_of(drawn.model(), view)
+    signal = view.rgb.copy()
+    signal[inside(view.points, signal.shape)] = (255, 0, 255)  # a face that must not shine through
+    drawn_over = new_face.draw(signal, view.points, code)
+    worn = new_face.worn(view.points)
+    magenta = (drawn_over.astype(int) @ [1, -2, 1])[inside(worn, signal.shape)]
+    assert magenta.max() < 120  # 510 is the signal itself
+    mesh = with_ring(worn)
+    low, high = mesh.min(axis=0), mesh.max(axis=0)
+    room = 0.5 * (high - low)
+    far = np.ones(signal.shape[:2], bool)
+    (x0, y0), (x1, y1) = (low - room).astype(int).clip(0), (high + room).astype(int)
+    far[y0:y1, x0:x1] = False
+    assert (drawn_over[far] == signal[far]).all()
+
+
+def test_the_frame_that_was_given_is_not_changed_and_the_face_is_new():
+    view = people()[0]
+    before = view.rgb.copy()
+    new = mask().draw(view.rgb, view.points, code_of(drawn.model(), view))
+    assert (view.rgb == before).all()
+    changed = np.abs(new.astype(int) - before)[inside(view.points, new.shape)]
+    assert changed.mean() > 3
+
+
+def test_a_face_outside_the_frame_changes_nothing():
+    view = people()[0]
+    code = code_of(drawn.model(), view)
+    assert (mask().draw(view.rgb, view.points + 5000, code) == view.rgb).all()
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.3, 1.0, 2.0])
+def test_faces_of_every_size_are_drawn_alike(scale):
+    view = people()[0]
+    new_face = mask()
+    size = [round(side * scale) for side in view.rgb.shape[1::-1]]
+    code = code_of(drawn.model(), view)
+    large = new_face.draw(view.rgb, view.points, code)
+    how = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    frame = cv2.resize(view.rgb, size, interpolation=how)
+    small = new_face.draw(frame, (view.points + 0.5) * scale - 0.5, code)
+    expected = cv2.resize(large, size, interpolation=how)
+    assert np.abs(small.astype(int) - expected).mean() < 4
+
+
+def test_light_is_a_factor():
+    view = people()[0]
+    model, new_face = drawn.model(), mask()
+    dim = View(view.rgb // 2, view.points)
+    bright = new_face.draw(view.rgb, view.points, code_of(model, view))
+    dark = new_face.draw(dim.rgb, view.points, code_of(model, dim))
+    face = inside(new_face.worn(view.points), dark.shape)
+    ratio = dark[face].mean() / bright[face].mean()
+    assert ratio == pytest.approx(0.5, abs=0.05)
+    assert dark[face].std() / bright[face].std() == pytest.approx(0.5, abs=0.1)
+
+
+def test_skin_has_the_colour_of_the_scene():
+    for view in people():
+        new_face = mask(view)
+        new = new_face.draw(view.rgb, view.points, code_of(drawn.model(), view))
+        face = inside(new_face.worn(view.points), new.shape) & inside(view.points, new.shape)
+        assert np.abs(new[face].mean(axis=0) - view.rgb[face].mean(axis=0)).max() < 14
+
+
+def test_of_the_texture_of_a_person_nothing_is_left_but_its_colour():
+    one, other = people()[0], people()[1]
+    hat, hat_d = pool()
+    model = drawn.model()
+    a, b = (Mask.of(model, [view], hat[0], hat_d[0]) for view in (one, other))
+    textured = np.arange(84) >= len(model.shape_axes)
+    free = textured & ~model.nuisance
+    np.testing.assert_array_equal(a.gamma_d[free], b.gamma_d[free])
+    np.testing.assert_array_equal(a.gamma_d[model.nuisance], a.gamma[model.nuisance])  # light and pose stay
+
+
+def test_in_pixel_space_old_pixels_are_changed_and_not_replaced():
+    view = people()[0]
+    new_face = mask()
+    code = code_of(drawn.model(), view)
+    mole = view.rgb.copy()
+    at = view.points[50].round().astype(int)  # on the cheek
+    cv2.circle(mole, at.tolist(), 4, (0, 0, 0), -1)
+    where = tuple(new_face.worn(view.points)[50].round().astype(int)[::-1])
+    kept, gone = (new_face.draw(mole, view.points, code, texture=t)[where].mean() for t in ("pixel", "code"))
+    assert kept < 60 < gone - 20
+
+
+# shapes
+
+
+def test_what_is_shut_stays_shut():
+    move = _same_gaps(np.random.default_rng(0).normal(size=(MESH, 2)))
+    view = people()[0]
+    closed = view.points.copy()
+    for ring in (INNER_LIPS, LEFT_EYE, RIGHT_EYE):
+        half = len(ring) // 2
+        upper, lower = list(ring[1:half]), list(ring[:half:-1])
+        np.testing.assert_array_equal(move[upper], move[lower])
+        closed[upper] = closed[lower]
+    worn = mask().worn(closed)
+    np.testing.assert_allclose(worn[159], worn[145], atol=1e-9)
+    np.testing.assert_allclose(worn[13], worn[14], atol=1e-9)
+
+
+@quick
+@given(st.floats(-3.1, 3.1), st.floats(0.2, 4), st.integers(-500, 500))
+def test_the_new_shape_turns_and_grows_with_the_old_one(roll, size, away):
+    points = people()[0].points
+    new_face = mask()
+    a = size * np.exp(1j * roll)
+    matrix = np.array([[a.real, -a.imag, away], [a.imag, a.real, -away]])
+    np.testing.assert_allclose(
+        new_face.worn(transform(matrix, points)), transform(matrix, new_face.worn(points)), atol=1e-6 * size
+    )
+
+
+def test_a_movement_of_the_old_face_is_the_same_movement_of_the_new_one():
+    points = people()[0].points
+    new_face = mask()
+    moved = points.copy()
+    moved[[105, 66, 107]] += (0, -6)  # a brow is raised
+    away = new_face.worn(moved) - new_face.worn(points)
+    np.testing.assert_allclose(away[[105, 66, 107]], moved[[105, 66, 107]] - points[[105, 66, 107]], atol=0.5)
+
+
+def test_the_nearest_covered_pixel():
+    covered = np.zeros((6, 7), bool)
+    covered[2:4, 2:5] = True
+    nearest = _nearest(covered)
+    y, x = np.nonzero(covered)
+    assert nearest[covered].tolist() == list(range(6))
+    assert (y[nearest[0, 0]], x[nearest[0, 0]]) == (2, 2)
+    assert (y[nearest[5, 6]], x[nearest[5, 6]]) == (3, 4)
+
+
+# which face
+
+
+def test_far_enough_means_for_every_recogniser_and_everybody():
+    new = {"sface": np.array([[0.0, 0], [5, 0]]), "dlib": np.array([[0.0]])}
+    near, far = {"sface": np.array([[1.0, 0]])}, {"sface": np.array([[1.1, 0], [3, 0]])}
+    assert far_enough(new, [far, {}])
+    assert not far_enough(new, [far, near])
+    assert not far_enough(new, [far], margin=1.2)
+    assert not far_enough(new, [far, {"dlib": np.array([[0.4]])}])
+
+
+def fake_embed(monkeypatch, seen):
+    """Let every recogniser see what a test says."""
+    monkeypatch.setattr("ksame.masking.choose.embed", seen)
+
+
+def test_everybody_gets_another_face_or_none(monkeypatch):
+    calls = []
+
+    def blind(name, rgb, points):
+        calls.append(rgb)
+        return np.array([[4.0 * len(calls)]])  # everything is unlike everything
+
+    fake_embed(monkeypatch, blind)
+    made = masks(drawn.model(), [[view] for view in people()], *pool(), recognisers=["sface"])
+    assert all(one is not None for one in made)
+    codes = {one.shift.tobytes() for one in made if one is not None}
+    assert len(codes) == 3
+
+
+def test_whom_every_face_gives_away_gets_none(monkeypatch):
+    fake_embed(monkeypatch, lambda name, rgb, points: np.zeros((1, 4)))
+    views = [[people()[0]]]
+    assert masks(drawn.model(), views, *pool(), recognisers=["sface"], tries=3) == [None]
+    small = tuple(part[:2] for part in pool())
+    assert masks(drawn.model(), views, *small, recognisers=["sface"]) == [None]
+
+
+def test_another_pool_face_is_taken_when_one_is_too_near(monkeypatch):
+    answers = iter([0.0, 0.5, 0.7, 9.0])  # the old face, then three trials
+    fake_embed(monkeypatch, lambda name, rgb, points: np.array([[next(answers)]]))
+    made = masks(drawn.model(), [[people()[0]]], *pool(), recognisers=["sface"])
+    model, (hat, hat_d) = drawn.model(), pool()
+    gamma = code_of(model, people()[0])[:84]
+    far = np.linalg.norm(np.where(model.nuisance, 0, hat - gamma), axis=1)
+    third = np.argsort(far)[2]
+    assert made[0] is not None
+    np.testing.assert_allclose(made[0].shift, hat_d[third] - hat[third])
+    assert next(answers, None) is None
