@@ -41,7 +41,7 @@ def _noise(mesh: FloatArray) -> float:
     """Return the standard deviation of a coordinate about its neighbours in time, where it is calmest."""
     bend = mesh[:-2] - 2 * mesh[1:-1] + mesh[2:]  # variance of white noise: 1 + 4 + 1 times its own
     by_picture = np.sqrt((bend**2).mean(axis=(1, 2)) / 6)
-    side = float(np.ptp(mesh[0], axis=0).max())
+    side = float(np.ptp(mesh[len(mesh) // 2], axis=0).max())
     return float(np.clip(np.quantile(by_picture, 0.25), 1e-4 * side, 4e-3 * side))
 
 
