@@ -36,7 +36,8 @@ from ksame.represent.appearance import TEXTURE
 Picture = NDArray[np.float32]
 Texture = Literal["code", "pixel"]
 
-MOST = 2.5  # standard deviations: further out no face is found in what the model draws
+MOST = 2.0  # standard deviations: further out the model draws blotches
+LIGHT = 1.5  # likewise for light: what looks like more of it are helmets, hair and the ground behind a head
 _LEVELS = 3  # the new face at full, half and quarter size: a small face must not alias
 _INSIDE = np.repeat([1.0, 0.0], [MESH, len(OVAL)])[:, None]  # 1 on the face, 0 on the ring around it
 
@@ -79,7 +80,7 @@ class Mask:
         shift = np.where(model.nuisance, 0, hat_d - hat)
         textured = np.arange(len(gamma)) >= len(model.shape_axes)
         wanted = np.clip(np.where(textured, hat_d, gamma + shift), -most, most)
-        gamma_d = np.where(model.nuisance, gamma, wanted)  # light and pose are the frame's [S 7.3.2]
+        gamma_d = np.where(model.nuisance, _lit(gamma, model), wanted)  # the frame's own [S 7.3.2]
         seen = [landmarks_of(view.points, code, model) for view, code in zip(views, codes, strict=True)]
         own = align(np.stack(seen), model.shape).mean(axis=0)
         return cls(model, gamma, gamma_d, shift, _same_gaps(model.shapes(gamma_d[None])[0] - own))
@@ -170,7 +171,8 @@ class Mask:
         """
         base, own, now = self.base[level], self._texture(self.gamma), self._texture(code)
         light = _colour(now) / _colour(own)  # (3,)
-        lit = self._texture(np.where(self.model.nuisance, code[: len(self.gamma)], self.gamma)) - own
+        lit = _lit(code, self.model) - _lit(self.gamma, self.model)
+        lit = self._texture(lit) - self.model.texture.astype(np.float32)
         rest = lit.reshape(-1, 3) - lit.reshape(-1, 3).mean(axis=0)
         rest += self._mouth * (now.reshape(-1, 3) - light * own.reshape(-1, 3) - rest)
         size = (base.shape[1], base.shape[0])
@@ -255,6 +257,13 @@ def _colour(texture: Picture) -> Picture:
     """Return the mean colour (3,) of a texture (3p,); never black, as light is measured by division."""
     colour: Picture = np.maximum(texture.reshape(-1, 3).mean(axis=0), 8)
     return colour
+
+
+def _lit(code: FloatArray, model: AppearanceSpace) -> FloatArray:
+    """Return the components (d,) of light and pose of a code; the others are 0."""
+    most = np.where(np.arange(len(model.nuisance)) < len(model.shape_axes), np.inf, LIGHT * model.deviation)
+    lit: FloatArray = np.where(model.nuisance, np.clip(code[: len(most)], -most, most), 0.0)
+    return lit
 
 
 def _same_gaps(move: FloatArray) -> FloatArray:
