@@ -57,7 +57,7 @@ def seen(draw):
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(seen(), st.sampled_from([None, 1.0]))
 def test_what_was_seen_is_inside_a_box_and_no_track_has_a_hole(sightings, same):
     found = tracks(sightings, same=same)
@@ -79,7 +79,7 @@ def test_what_was_seen_is_inside_a_box_and_no_track_has_a_hole(sightings, same):
             assert (mesh >= box[:2] - 0.5 * side).all() and (mesh <= box[2:] + 0.5 * side).all()
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(seen())
 def test_tracks_begin_before_the_first_sighting_and_end_after_the_last(sightings):
     for chain in np.unique(sightings.chain):
@@ -151,7 +151,7 @@ def test_packed_meshes_are_exact_to_a_fraction_of_a_pixel(seed):
     assert np.abs(unpack(pack(mesh, box), box) - mesh).max() < side / 2000
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(seen())
 def test_a_file_of_tracks_brings_them_back(sightings):
     size = {"width": WIDTH, "height": HEIGHT, "frames": FRAMES}

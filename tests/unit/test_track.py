@@ -368,16 +368,22 @@ def test_rest_is_calm_motion_is_on_time_and_a_blink_is_kept():
     assert calm[76:78, 33, 1].mean() - calm[65:70, 33, 1].mean() > 4.5
 
 
-def test_long_and_short_tracks_are_smoothed_alike(monkeypatch):
-    rng = np.random.default_rng(2)
-    mesh = mesh_at(100, 100)[None] + np.cumsum(rng.normal(0, 1, (120, 1, 2)), axis=0)
-    mesh = mesh + rng.normal(0, 0.2, mesh.shape)
-    whole = smooth(mesh)
-    monkeypatch.setattr("ksame.faces.steady.CHUNK", 32)
-    parts = smooth(mesh)
-    assert np.abs(parts - whole).max() < 0.3
-    assert np.array_equal(smooth(mesh[:4]), mesh[:4])
-    assert smooth(mesh[:8]).shape == (8, MESH, 2)
+def test_a_long_track_is_made_in_parts_that_fit(monkeypatch):
+    rows = [
+        (t, 0, 100 + 20 * np.sin(t / 5), 100 + t / 3, 0.9, 1.0, None) for t in range(150) if t % 7 or t < 9
+    ]
+    (whole,) = tracks(sightings(rows))
+    monkeypatch.setattr("ksame.faces.track.CHUNK", 32)
+    (parts,) = tracks(sightings(rows))
+    assert np.array_equal(whole.state, parts.state)
+    assert np.abs(whole.meshes()[whole.drawn] - parts.meshes()[parts.drawn]).max() < 0.3
+
+
+def test_a_few_pictures_are_not_smoothed():
+    mesh = np.random.default_rng(2).normal(size=(4, MESH, 2))
+    assert np.array_equal(smooth(mesh), mesh)
+    assert smooth(np.repeat(mesh, 2, axis=0)).shape == (8, MESH, 2)
+    assert np.array_equal(smooth(np.zeros((9, 3, 2))), np.zeros((9, 3, 2)))
 
 
 def test_a_parabola_is_what_savitzky_and_golay_fit():

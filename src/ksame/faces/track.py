@@ -6,7 +6,7 @@ picture has a box, whether a detector saw the face there or not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise, permutations
@@ -20,7 +20,7 @@ from ksame.core import FloatArray, UsageError
 from ksame.faces.follow import PRESENT, box_of, pack, pose, unpack
 from ksame.faces.places import between, hull, regions, speed
 from ksame.faces.sight import Sightings, watch
-from ksame.faces.steady import smooth
+from ksame.faces.steady import REACH, smooth
 from ksame.geometry import MESH
 
 __all__ = [
@@ -37,6 +37,9 @@ __all__ = [
     "watch",
 ]
 
+Take = Callable[[NDArray[np.intp]], NDArray[Any]]
+"""From rows to meshes (n, 468, 2)."""
+
 STATES = ("seen", "followed", "filled", "covered")
 GAP = 50  # pictures over which two chains can be one face
 BRIDGE = 5  # pictures over which a mesh can be trusted that was not found but interpolated
@@ -47,6 +50,7 @@ DRAWN = 0.99
 MIN_EYES = 10.0  # px between the eyes, and ...
 MAX_TURN = 0.5  # ... how far a head may be turned, to be drawn: see ``sight.pose``
 TOP, CHIN = 10, 152  # points of the mesh
+CHUNK = 1024  # pictures whose meshes are in memory at a time
 UNUSUAL = 0.25  # logarithm of the factor by which a size may differ from those around it
 
 
@@ -210,48 +214,62 @@ def _track(s: Sightings, rows: NDArray[np.intp]) -> Track:
     """Return the track of the sightings in some rows, without a hole and with a margin in time."""
     start, stop = _margins(s, s.frame[rows])
     at, count = s.frame[rows] - start, stop - start
-    code = _code(s, rows)
-    mesh, box = unpack(s.shape[rows], s.xyxy[rows]), s.xyxy[rows].astype(np.float64)
-    good = _good(mesh, s.presence[rows])
+    code, seen = _code(s, rows), s.score[rows] > 0
+    box = s.xyxy[rows].astype(np.float64)
+    good = _good(lambda some: unpack(s.shape[rows[some]], box[some]), s.presence[rows])
     if code is None and any(c is not None for c in s.codes):
         good[:] = False  # nobody knows whose new face to draw
-    region = regions(box, at, count, good, s.score[rows] > 0)
-    state, full = _drawable(mesh[good], at[good], s.score[rows][good] > 0, count)
-    drawn = state != "covered"
-    region[drawn] = hull(between(box, at, count)[drawn], box_of(full[drawn]))
-    return Track(start, region, state, _packed(full, region, drawn), code)
+    region, state = regions(box, at, count, good, seen), _states(at[good], seen[good], count)
+    shape, between_boxes = np.zeros((count, MESH, 2), np.int16), between(box, at, count)
+    known = rows[good]
+    for part, mesh in _meshes(
+        lambda some: unpack(s.shape[known[some]], s.xyxy[known[some]]), at[good], count
+    ):
+        drawn = state[part] != "covered"
+        region[part][drawn] = hull(between_boxes[part][drawn], box_of(mesh[drawn]))
+        shape[part][drawn] = pack(mesh[drawn], region[part][drawn])
+    return Track(start, region, state, shape, code)
 
 
-def found_again(track: Track, mesh: FloatArray, presence: FloatArray, code: FloatArray | None) -> Track:
-    """Return a track that somebody corrected with its meshes (t, 468, 2), NaN where none was looked for.
+def found_again(
+    track: Track, mesh: NDArray[np.float32], presence: FloatArray, code: FloatArray | None
+) -> Track:
+    """Return a track that somebody corrected with the meshes (t, 468, 2) that were found in its boxes.
 
     Its boxes stay as they were given, and what was to be covered is covered.
     """
-    looked = np.isfinite(mesh).all(axis=(1, 2))
-    at = np.flatnonzero(looked)
-    at = at[_good(mesh[looked], presence[looked])]
-    state, full = _drawable(mesh[at], at, np.ones(len(at), bool), len(track))
+    at = np.flatnonzero((track.state != "covered") & _good(lambda some: mesh[some], presence))
+    state = _states(at, np.ones(len(at), bool), len(track))
     state[track.state == "covered"] = "covered"
-    return replace(track, state=state, shape=_packed(full, track.box, state != "covered"), code=code)
+    shape = np.zeros(mesh.shape, np.int16)
+    for part, calm in _meshes(lambda some: mesh[at[some]], at, len(track)):
+        drawn = state[part] != "covered"
+        shape[part][drawn] = pack(calm[drawn], track.box[part][drawn])
+    return replace(track, state=state, shape=shape, code=code)
 
 
-def _drawable(
-    mesh: FloatArray, at: NDArray[np.intp], seen: NDArray[np.bool_], count: int
-) -> tuple[NDArray[np.str_], FloatArray]:
-    """Return the state of every picture, and smoothed meshes (count, 468, 2), from those at some places."""
+def _meshes(take: Take, at: NDArray[np.intp], count: int) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield smoothed meshes for consecutive pictures, a part at a time: a long track is larger than memory.
+
+    ``take`` gives the meshes that are known, at the places ``at``; between them they are filled in.
+    """
+    for begin in range(0, count if len(at) else 0, CHUNK):
+        end = min(count, begin + CHUNK)
+        low, high = max(0, begin - REACH), min(count, end + REACH)
+        first = max(0, int(np.searchsorted(at, low, side="right")) - 1)
+        some = slice(first, int(np.searchsorted(at, high)) + 1)
+        known = np.asarray(take(np.arange(len(at))[some]), dtype=np.float64)
+        flat = between(known.reshape(len(known), -1), at[some] - low, high - low)
+        calm = smooth(flat.reshape(-1, MESH, 2))
+        yield slice(begin, end), calm[begin - low : end - low]
+
+
+def _states(at: NDArray[np.intp], seen: NDArray[np.bool_], count: int) -> NDArray[np.str_]:
+    """Return the state of every picture, from good sightings at some places."""
     state = np.full(count, "covered", dtype="<U8")
-    if not len(at):
-        return state, np.zeros((count, MESH, 2))
-    full = smooth(between(mesh.reshape(len(at), -1), at, count).reshape(count, MESH, 2))
     state[at] = np.where(seen, "seen", "followed")
     _bridge(state, at)
-    return state, full
-
-
-def _packed(mesh: FloatArray, region: FloatArray, drawn: NDArray[np.bool_]) -> NDArray[np.int16]:
-    shape = pack(mesh, region)
-    shape[~drawn] = 0
-    return shape
+    return state
 
 
 def _margins(s: Sightings, frame: NDArray[np.intp]) -> tuple[int, int]:
@@ -261,20 +279,25 @@ def _margins(s: Sightings, frame: NDArray[np.intp]) -> tuple[int, int]:
     return start, min(s.frames, int(frame[-1]) + 1 + LEAD, int(later.min()) if later.size else s.frames)
 
 
-def _good(mesh: FloatArray, presence: FloatArray) -> NDArray[np.bool_]:
-    """Return which meshes (n, 468, 2) of a track can be drawn on.
+def _good(take: Take, presence: FloatArray) -> NDArray[np.bool_]:
+    """Return which sightings of a track can be drawn on; ``take`` gives the meshes of some.
 
     They are faces, large enough, not turned too far, and neither squeezed nor grown against those around
     them in time: half a face behind a post gets a mesh that is half as wide.
     """
-    apart, turn = pose(mesh)
-    good = (presence >= DRAWN) & (apart >= MIN_EYES) & (turn <= MAX_TURN)
+    good = np.asarray(presence >= DRAWN)
     rows = np.flatnonzero(good)
-    tall = np.linalg.norm(mesh[rows, TOP] - mesh[rows, CHIN], axis=1)
-    for size in (apart[rows], tall):
-        usual = median_filter(size, size=31, mode="nearest") if rows.size else size
-        good[rows] &= np.abs(np.log(size / np.maximum(usual, 1e-9))) < UNUSUAL
-    return np.asarray(good)
+    apart, turn, tall = np.zeros((3, len(rows)))
+    for begin in range(0, len(rows), CHUNK):
+        mesh = take(rows[begin : begin + CHUNK])
+        apart[begin : begin + CHUNK], turn[begin : begin + CHUNK] = pose(mesh)
+        tall[begin : begin + CHUNK] = np.linalg.norm(mesh[:, TOP] - mesh[:, CHIN], axis=1)
+    fine = (apart >= MIN_EYES) & (turn <= MAX_TURN)
+    for size in (apart, tall):
+        usual = median_filter(size, size=31, mode="nearest") if len(size) else size
+        fine &= np.abs(np.log(np.maximum(size, 1e-9) / np.maximum(usual, 1e-9))) < UNUSUAL
+    good[rows] = fine
+    return good
 
 
 def _bridge(state: NDArray[np.str_], known: NDArray[np.intp]) -> None:

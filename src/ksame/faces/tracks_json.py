@@ -159,7 +159,7 @@ def find_again(
     embed : callable, optional
         A recogniser, for a few views of each face.
     """
-    meshes = [np.full((len(track), MESH, 2), np.nan, np.float32) for track in given]
+    meshes = [np.zeros((len(track), MESH, 2), np.float32) for track in given]
     presence = [np.zeros(len(track)) for track in given]
     codes: list[list[FloatArray]] = [[] for _ in given]
     due = [0 for _ in given]
