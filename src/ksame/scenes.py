@@ -21,6 +21,8 @@ from ksame.render import cover, covered_by
 Paint = Callable[[NDArray[np.uint8], int], NDArray[np.uint8]]
 """Given a photo and a face's row, returns the photo with that face replaced."""
 
+WRITTEN = (".jpg", ".jpeg", ".png", ".webp", ".mp4", ".m4v", ".mov", ".mkv", ".webm")
+
 
 @dataclass(frozen=True, eq=False)
 class Scene:
@@ -121,7 +123,7 @@ def _kept(source: str, suffix: str | None, taken: Container[str]) -> str:
     """
     path = PurePosixPath("images", source)
     if suffix is None:
-        suffix = path.suffix.lower() if path.suffix.lower() in (".jpg", ".jpeg", ".png", ".webp") else ".png"
+        suffix = path.suffix.lower() if path.suffix.lower() in WRITTEN else ".png"
     stem, number = path.with_suffix("").as_posix(), 1
     while (name := stem + (f"_{number}" if number > 1 else "") + suffix) in taken:
         number += 1

@@ -20,12 +20,14 @@ from ksame.cli._shell import Json, Quiet, app, console, print_json, progress
 from ksame.core import KSameError, UsageError
 from ksame.faces import subjects as people
 from ksame.journal import Journal
+from ksame.media import find, find_videos
 from ksame.obscure import METHODS as AD_HOC
 from ksame.partition import METHODS as PARTITIONS
 from ksame.pipeline import METHODS, deidentify
 from ksame.release import CERTIFICATE, Release, check_folders, verify
 from ksame.render import Composite
 from ksame.training import train
+from ksame.videos import disguise
 
 models = typer.Typer(
     rich_markup_mode=None, help="The model files: list them, fetch them, or bring your own copy."
@@ -39,10 +41,12 @@ app.add_typer(model_app, name="model")
 
 @app.command()
 def run(
-    inputs: Annotated[list[Path], typer.Argument(help="Photos, or folders of photos.", show_default=False)],
+    inputs: Annotated[list[Path], typer.Argument(help="Photos, videos, or folders.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="The release folder to make.")],
     k: Annotated[int, typer.Option("-k", help="People behind every published face.")] = 5,
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "ksame-m",
+    method: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(METHODS)}, shift [ksame-m; shift for videos].")
+    ] = None,
     partition: Annotated[str, typer.Option(help=f"One of {', '.join(PARTITIONS)}.")] = "mdav",
     publish: Annotated[Literal["portrait", "scene"], typer.Option(help="What is published.")] = "portrait",
     subjects: Annotated[
@@ -66,6 +70,16 @@ def run(
     ] = False,
     strength: Annotated[float | None, typer.Option(help="How strong an ad hoc method is.")] = None,
     grey: Annotated[bool, typer.Option("--grey", help="Ad hoc methods work in grey.")] = False,
+    audio: Annotated[
+        Literal["keep", "drop", "disguise"],
+        typer.Option(help="The sound of videos; disguise: pitch changed."),
+    ] = "keep",
+    texture: Annotated[
+        Literal["code", "pixel"],
+        typer.Option(help="New faces in videos; pixel keeps more, also of who it is."),
+    ] = "code",
+    keep: Annotated[list[Path] | None, typer.Option(help="Photos of people who stay visible.")] = None,
+    quality: Annotated[int | None, typer.Option(help="Of videos, 0 to 100 [80].")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run was.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier release.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Do all but write.")] = False,
@@ -73,6 +87,7 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Make a certified release from photos."""
+    method = _method_for(inputs, method)
     if method in AD_HOC and not accept_no_guarantee:
         raise UsageError(
             f"{method} guarantees nothing: give --accept-no-guarantee too, or leave out --method."
@@ -91,7 +106,17 @@ def run(
                 "journal": journal,
                 "watch": watch,
             }
-            if method in AD_HOC:
+            if method == "shift":
+                release = disguise(
+                    inputs,
+                    audio=audio,
+                    texture=texture,
+                    keep=keep or (),
+                    names=names or "keep",
+                    quality=quality,
+                    **{name: common[name] for name in ("seed", "jobs", "journal", "watch")},
+                )
+            elif method in AD_HOC:
                 release = obscured(
                     inputs, method, grey=grey, strength=strength, names=names or "keep", **common
                 )
@@ -215,6 +240,18 @@ def train_model(
         console.print(f"[green]✓[/] {escape(str(training.report))}")
 
 
+def _method_for(inputs: list[Path], method: str | None) -> str:
+    """Return the method that is meant: videos are released by the identity shift, and apart from photos."""
+    videos, photos = find_videos(inputs), find(inputs)
+    if videos and photos:
+        raise UsageError(
+            "There are photos and videos in the inputs: release them apart, each with its claim."
+        )
+    if videos and method not in (None, "shift"):
+        raise UsageError(f"{method} is for photos: leave out --method, and videos are released by shift.")
+    return method or ("shift" if videos else "ksame-m")
+
+
 def _check_apart(inputs: list[Path], out: Path, secret: Path) -> None:
     """Refuse to write among the inputs, or over them."""
     for path in inputs:
@@ -242,7 +279,7 @@ def _summary(release: Release, certificate: Mapping[str, Any] | None) -> dict[st
         "claim": str(release.guarantee),
         "photos": len({row.input for row in mapping}) + len(release.private.failures),
         "people": len({row.subject for row in mapping}),
-        "published": len(release.files),
+        "published": len(release.files) + len(release.clips),
         "faces": len(mapping),
         "distinct": len({row.group for row in mapping}),
         "unusable_faces": release.details["unusable_faces"],

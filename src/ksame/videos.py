@@ -1,0 +1,381 @@
+"""Videos: each person gets one new face for all clips of a run, of somebody who does not exist [S 7].
+
+Each file is read three times: to follow the faces, to look at some of them closely, and to draw. What is
+in doubt is covered; nothing but a track decides, so that a detector that blinks shows nobody.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame import media, render, weights
+from ksame.core import FloatArray, Guarantee, InputError, UsageError
+from ksame.faces.detect import detect, residual
+from ksame.faces.landmarks import landmarks
+from ksame.faces.track import Track, kept, marked, people, tracks, watch
+from ksame.gather import Watch
+from ksame.journal import Journal, seed_of
+from ksame.masking import Mask, View, calm, code_of, masks
+from ksame.pool import Pool
+from ksame.release import Failure, Private, Release, Row
+from ksame.represent import AppearanceSpace
+from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
+from ksame.scenes import file_names
+
+VIEWS = 6  # looks at each person that the new face is tried on
+AHEAD = 3  # pictures that the code of one is smoothed over, to either side
+LOOK = 640  # px: the longest side at which the second detector searches
+SURE = 0.75  # the score from which the second detector needs nobody to agree
+SHIFTED = (
+    "the new face is one of a pool of people who do not exist, moved on by k-Diff-furthest; that recognisers"
+    " do not see through it is measured, not promised"
+)
+AROUND = "hair, ears, body, voice, place and way of moving are still there"
+DISGUISED = "the changed pitch of the sound is no guarantee"
+
+
+def disguise(
+    inputs: str | Path | Iterable[str | Path],
+    *,
+    audio: Literal["keep", "drop", "disguise"] = "keep",
+    texture: Literal["code", "pixel"] = "code",
+    keep: Sequence[str | Path] = (),
+    pool: str | Path = "shipped",
+    names: Literal["random", "keep"] = "keep",
+    quality: int | None = None,
+    seed: int | None = None,
+    jobs: int | None = None,
+    journal: Journal | None = None,
+    watch: Watch | None = None,
+) -> Release:
+    """Return a release of videos in which every person has one new face.
+
+    Parameters
+    ----------
+    inputs : path or several
+        Videos, or folders of them.
+    audio : str
+        ``keep`` copies the sound, ``drop`` leaves it out, ``disguise`` changes its pitch.
+    texture : str
+        ``code``: nothing of the old skin reaches the new face but through the model. ``pixel``: gaze and
+        wrinkles are kept, and so is more of who it is.
+    keep : sequence of paths
+        Photos of people who stay visible.
+    pool : str or path
+        The people who do not exist: ``shipped``, or a file.
+    names : str
+        Published file names.
+    quality : int, optional
+        0 to 100; by default no change should be seen.
+    seed, jobs, journal, watch
+        See ``ksame.deidentify``.
+    """
+    found = media.find_videos([inputs] if isinstance(inputs, str | Path) else inputs)
+    if not found:
+        raise UsageError(
+            "There are no videos in what was given: name video files, or folders that hold some."
+        )
+    seed = seed_of(seed, journal)
+    recogniser = default_recogniser()
+    model, identities = AppearanceSpace.shipped(), _pool(pool)
+    clips, failures = _followed(found, recogniser, jobs, watch)
+    clips = _recognised(clips, keep, recogniser)
+    # dlib takes 80 ms a face; the networks judge as well
+    judges = [name for name in RECOGNISERS if weights.cached(name) and name != "dlib"] or [recogniser]
+    faces = _new_faces(clips, model, identities, judges, texture, seed, watch)
+    outputs = file_names([_written_as(clip) for clip in clips], names=names, seed=seed)
+    order = {person: i for i, person in enumerate(sorted(faces))}
+    rows = [
+        Row(clip.name, track.person, order[track.person], output)
+        for clip, output in zip(clips, outputs, strict=True)
+        for track in {track.person: track for track in clip.tracks}.values()
+    ]
+    done = {
+        output: Disguised(clip, faces, texture, audio, quality, jobs, watch)
+        for clip, output in zip(clips, outputs, strict=True)
+    }
+    assumptions = (SHIFTED, AROUND, *([DISGUISED] if audio == "disguise" else ()))
+    used = ["yunet", "mesh", "blazeface", recogniser, *judges]
+    return Release(
+        files={},
+        clips=done,
+        guarantee=Guarantee("none", assumptions=assumptions),
+        k=1,
+        method="shift",
+        publish="scene",
+        details={
+            "texture": texture,
+            "audio": audio,
+            "people": len(faces),
+            "covered_people": sum(mask is None for mask in faces.values()),
+            "kept_people": len({t.person for clip in clips for t in clip.tracks if t.keep}),
+            "unusable_faces": 0,
+            "pool": identities.digest,
+            "model": model.digest,
+            "weights": {name: weights.CATALOGUE[name].sha256 for name in dict.fromkeys(used)},
+        },
+        private=Private(
+            mapping=tuple(rows),
+            settings={"method": "shift", "audio": audio, "texture": texture, "names": names, "seed": seed}
+            | {"tracks": [{"input": c.name, "people": [t.person for t in c.tracks]} for c in clips]},
+            failures=failures,
+        ),
+    )
+
+
+class Followed(NamedTuple):
+    """A video and the faces in it."""
+
+    name: str
+    clip: media.Clip
+    tracks: tuple[Track, ...]
+    broken: tuple[str, ...]  # what could not be read
+
+
+def _pool(pool: str | Path) -> Pool:
+    return Pool.shipped() if pool == "shipped" else Pool.load(pool)
+
+
+def _followed(
+    found: Sequence[media.Photo], recogniser: str, jobs: int | None, tell: Watch | None
+) -> tuple[list[Followed], tuple[Failure, ...]]:
+    """Follow the faces through every video; what cannot be read becomes a failure."""
+    same = RECOGNISERS[recogniser].same_person
+    clips: list[Followed] = []
+    failures: list[Failure] = []
+    for video in found:
+        broken: list[str] = []
+        try:
+            clip = media.probe(video.path)
+            seen = watch(
+                media.frames(video.path, broken=broken),
+                embed=partial(embed, recogniser),
+                threads=jobs or 2,
+                progress=_told(tell, f"following faces in {video.name}", clip.frames),
+            )
+        except InputError as error:
+            failures.append(Failure(video.name, str(error)))
+            continue
+        failures += [Failure(video.name, sentence) for sentence in broken]
+        clips.append(Followed(video.name, clip, tracks(seen, same=same), tuple(broken)))
+    if not clips:
+        raise InputError(f"No video could be read: {failures[0].input}: {failures[0].reason}")
+    return clips, tuple(failures)
+
+
+def _told(tell: Watch | None, stage: str, frames: int) -> Any:
+    """Return what is told how many pictures are done; the number of all of them is an estimate."""
+    return None if tell is None else lambda done: tell(stage, min(done, max(frames, 1)), max(frames, 1))
+
+
+def _recognised(clips: Sequence[Followed], keep: Sequence[str | Path], recogniser: str) -> list[Followed]:
+    """Say who each track is, over all clips, and who stays visible."""
+    same = RECOGNISERS[recogniser].same_person
+    names = people([clip.tracks for clip in clips], same)
+    codes = [code for photo in keep for code in _codes(photo, recogniser)]
+    if keep and not codes:
+        raise InputError("No face was found in the photos of those who stay visible (--keep).")
+    result = []
+    for clip, who in zip(clips, names, strict=True):
+        stay = kept(clip.tracks, np.stack(codes), same) if codes else np.zeros(len(clip.tracks), bool)
+        result.append(clip._replace(tracks=marked(clip.tracks, who, stay)))
+    return result
+
+
+def _codes(photo: str | Path, recogniser: str) -> NDArray[np.float32]:
+    """Return the codes of the faces on a photo."""
+    rgb = media.read(photo)
+    points, presence = landmarks(rgb, detect(rgb))
+    return embed(recogniser, rgb, points[presence > 0.5])
+
+
+def _new_faces(
+    clips: Sequence[Followed],
+    model: AppearanceSpace,
+    pool: Pool,
+    judges: Sequence[str],
+    texture: Literal["code", "pixel"],
+    seed: int,
+    tell: Watch | None,
+) -> dict[str, Mask | None]:
+    """Choose a new face for every person; None: nobody could be found, so the face is covered."""
+    views: dict[str, list[View]] = {}
+    for number, clip in enumerate(clips):
+        for person, view in _views(clip):
+            views.setdefault(person, []).append(view)
+        if tell:
+            tell("looking closely", number + 1, len(clips))
+    everyone = dict.fromkeys(track.person for clip in clips for track in clip.tracks)
+    known = sorted(views)
+    rng = np.random.default_rng(seed)
+    looked = [some[:: max(1, len(some) // VIEWS)][:VIEWS] for some in (views[person] for person in known)]
+    made = masks(model, looked, pool.codes, pool.deidentified, recognisers=judges, texture=texture, rng=rng)
+    return {**everyone, **dict(zip(known, made, strict=True))}
+
+
+def _views(clip: Followed) -> Iterator[tuple[str, View]]:
+    """Yield some looks at each person of a clip, spread over the time they are seen."""
+    wanted: dict[int, list[Track]] = {}
+    for track in clip.tracks:
+        if track.keep:
+            continue
+        good = np.flatnonzero(track.state == "seen")
+        for at in good[:: max(1, len(good) // VIEWS)][:VIEWS]:
+            wanted.setdefault(track.start + int(at), []).append(track)
+    if not wanted:
+        return
+    for frame in media.frames(clip.clip.path, broken=[]):
+        for track in wanted.get(frame.index, ()):
+            yield track.person, _near(frame.rgb, track.mesh(frame.index))
+        if frame.index >= max(wanted):
+            return
+
+
+def _near(rgb: NDArray[np.uint8], mesh: FloatArray) -> View:
+    """Return a face with what is around it, cut out: a whole picture would cost memory."""
+    low, high = mesh.min(axis=0), mesh.max(axis=0)
+    margin = 0.6 * (high - low).max()
+    left, top = np.maximum(low - margin, 0).astype(int)
+    right, bottom = np.minimum(high + margin, rgb.shape[1::-1]).astype(int)
+    return View(rgb[top:bottom, left:right].copy(), mesh - (left, top))
+
+
+def _written_as(clip: Followed) -> str:
+    """Return the name of the file: its own, or as mp4 where its type cannot be written."""
+    path = Path(clip.name)
+    return clip.name if path.suffix.lower() in (".mp4", ".m4v", ".mov", ".mkv", ".webm") else f"{path}.mp4"
+
+
+@dataclass(frozen=True, eq=False)
+class Disguised:
+    """A video that is drawn when its place in the release is known."""
+
+    video: Followed
+    faces: Mapping[str, Mask | None]
+    texture: Literal["code", "pixel"]
+    audio: Literal["keep", "drop", "disguise"]
+    quality: int | None
+    jobs: int | None
+    watch: Watch | None
+
+    def make(self, path: Path) -> int:
+        """Write the video; return in how many pictures a second detector still saw an untouched face."""
+        untouched: list[int] = []
+        frames = media.frames(self.video.clip.path, broken=[])
+        media.write_video(
+            self.video.clip, path, self._drawn(frames, untouched), audio=self.audio, quality=self.quality
+        )
+        return len(untouched)
+
+    def _drawn(self, frames: Iterable[media.Frame], untouched: list[int]) -> Iterator[media.Frame]:
+        """Yield the pictures with new faces, worked on a few ahead and side by side."""
+        tell = _told(self.watch, f"drawing {self.video.name}", self.video.clip.frames)
+        with ThreadPoolExecutor(self.jobs or 2) as pool:
+            ready: deque[Future[tuple[media.Frame, int]]] = deque()
+            for near in _with_neighbours(self._coded(frames, pool)):
+                ready.append(pool.submit(self._finish, near))
+                if len(ready) > 2 * (self.jobs or 2):
+                    yield self._done(ready.popleft(), untouched, tell)
+            while ready:
+                yield self._done(ready.popleft(), untouched, tell)
+
+    def _done(self, work: Future[tuple[media.Frame, int]], untouched: list[int], tell: Any) -> media.Frame:
+        frame, left = work.result()
+        if left:
+            untouched.append(frame.index)
+        if tell:
+            tell(frame.index + 1)
+        return frame
+
+    def _coded(
+        self, frames: Iterable[media.Frame], pool: ThreadPoolExecutor
+    ) -> Iterator[tuple[media.Frame, Future[dict[int, FloatArray]]]]:
+        for frame in frames:
+            yield frame, pool.submit(self._codes, frame)
+
+    def _codes(self, frame: media.Frame) -> dict[int, FloatArray]:
+        """Return gamma' of every face of a picture that will be drawn, by the number of its track."""
+        codes = {}
+        for number, track in enumerate(self.video.tracks):
+            mask = self.faces[track.person]
+            there = not track.keep and frame.index in track.frames
+            if there and mask is not None and track.drawn[frame.index - track.start]:
+                codes[number] = code_of(mask.model, View(frame.rgb, track.mesh(frame.index)))
+        return codes
+
+    def _finish(
+        self, near: Sequence[tuple[media.Frame, Future[dict[int, FloatArray]]] | None]
+    ) -> tuple[media.Frame, int]:
+        """Draw or cover every face of a picture, and look at it with a second detector."""
+        middle = near[AHEAD]
+        assert middle is not None  # only its neighbours may be missing
+        frame = middle[0]
+        rgb = frame.rgb
+        boxes = []
+        for number, track in enumerate(self.video.tracks):
+            if frame.index not in track.frames:
+                continue
+            box = track.box[frame.index - track.start]
+            boxes.append(box)
+            if track.keep:
+                continue
+            codes = [item[1].result().get(number) if item else None for item in near]
+            mask, code = self.faces[track.person], codes[AHEAD]
+            if mask is None or code is None:
+                rgb = render.cover(rgb, render.covered_by(box[None]))
+                continue
+            seen = [one is not None for one in codes]
+            filled = np.stack([code if one is None else one for one in codes])
+            smoothed = calm(filled, seen)[AHEAD]
+            rgb = mask.draw(rgb, track.mesh(frame.index), smoothed, texture=self.texture)
+        covered = np.array(boxes).reshape(-1, 4)
+        small = min(1.0, LOOK / max(rgb.shape[:2]))
+        return replace(frame, rgb=rgb), _untouched(_smaller(rgb, small), _grown(covered) * small)
+
+
+def _untouched(rgb: NDArray[np.uint8], covered: FloatArray) -> int:
+    """Count the faces outside the tracks that a second detector is sure of, or that a mesh fits.
+
+    In pictures whose face is covered the detector takes hands and shirts for one, at low scores.
+    """
+    left = residual(rgb, covered)
+    if not len(left):
+        return 0
+    presence = landmarks(rgb, left)[1]
+    return int(((presence >= 0.5) | (left.score >= SURE)).sum())
+
+
+def _with_neighbours(items: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield each item in the middle of its neighbours; None beyond both ends."""
+    window: deque[Any] = deque([None] * (2 * AHEAD + 1), maxlen=2 * AHEAD + 1)
+    for item in items:
+        window.append(item)
+        if window[AHEAD] is not None:
+            yield list(window)
+    for _ in range(AHEAD):
+        window.append(None)
+        if window[AHEAD] is not None:
+            yield list(window)
+
+
+def _grown(boxes: FloatArray) -> FloatArray:
+    """Return boxes a quarter larger: a detector's box of a new face is not quite the track's."""
+    half = (boxes[:, 2:] - boxes[:, :2]) / 8
+    return np.hstack([boxes[:, :2] - half, boxes[:, 2:] + half])
+
+
+def _smaller(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
+    if scale == 1:
+        return rgb
+    size = round(rgb.shape[1] * scale), round(rgb.shape[0] * scale)
+    return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
