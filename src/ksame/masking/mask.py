@@ -171,8 +171,8 @@ class Mask:
         """
         base, own, now = self.base[level], self._texture(self.gamma), self._texture(code)
         light = _colour(now) / _colour(own)  # (3,)
-        lit = _lit(code, self.model) - _lit(self.gamma, self.model)
-        lit = self._texture(lit) - self.model.texture.astype(np.float32)
+        turned = _lit(code, self.model) - _lit(self.gamma, self.model)
+        lit = self._texture(turned) - self.model.texture.astype(np.float32)
         rest = lit.reshape(-1, 3) - lit.reshape(-1, 3).mean(axis=0)
         rest += self._mouth * (now.reshape(-1, 3) - light * own.reshape(-1, 3) - rest)
         size = (base.shape[1], base.shape[0])
