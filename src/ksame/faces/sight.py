@@ -45,6 +45,7 @@ Embed = Callable[[RGB, FloatArray], FloatArray]
 
 SMALL = 640  # px: the longest side at which each picture is searched
 EVERY, SWEEP = 2, 25  # pictures from one quick search to the next, and from one thorough search to the next
+CHANGE = 20.0  # mean difference of two thumbnails, in grey levels, that means haste or another scene
 MEMORY = 48  # pictures through which a new face is followed backwards
 PATIENCE = 50  # pictures for which a lost face is looked for
 CODES = 8  # codes of a chain at most
@@ -173,41 +174,59 @@ def watch(
 
 def _searched(frames: Iterable[Picture], threads: int) -> Iterator[_Seen]:
     """Yield the pictures with what the detectors find, searched a few ahead."""
-    waiting: deque[Future[_Seen]] = deque()
-    before: NDArray[np.float32] | None = None
+    waiting: deque[tuple[Future[_Seen], float]] = deque()
+    thumb: NDArray[np.float32] | None = None
+    last = 0.0
     with ThreadPoolExecutor(threads) as pool:
         for frame in frames:
             rgb = frame.rgb
             scale = min(1.0, SMALL / max(rgb.shape[:2]))
             size = [max(1, round(side * scale)) for side in rgb.shape[1::-1]]
             small = rgb if scale == 1 else np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA))
-            thumb = cv2.resize(small, (32, 32), interpolation=cv2.INTER_AREA).mean(axis=2, dtype=np.float32)
-            cut = before is not None and bool(_cut(before, thumb))
-            before = thumb
-            waiting.append(pool.submit(_search, frame.index, rgb, small, cut))
+            before, thumb = thumb, _thumbnail(small)
+            change = 0.0 if before is None else _change(before, thumb)
+            waiting.append((pool.submit(_search, frame.index, rgb, small, change), change))
             if len(waiting) > 2 * threads:
-                yield waiting.popleft().result()
+                yield _judged(waiting, last)
+                last = waiting.popleft()[1]
         while waiting:
-            yield waiting.popleft().result()
+            yield _judged(waiting, last)
+            last = waiting.popleft()[1]
 
 
-def _cut(before: NDArray[np.float32], now: NDArray[np.float32]) -> bool:
-    """Whether two thumbnails are of two scenes: they differ widely, and not by their light alone."""
+def _thumbnail(rgb: RGB) -> NDArray[np.float32]:
+    small = cv2.resize(rgb, (32, 32), interpolation=cv2.INTER_AREA)
+    return np.asarray(small.mean(axis=2, dtype=np.float32))
+
+
+def _change(before: NDArray[np.float32], now: NDArray[np.float32]) -> float:
+    """Return by how many grey levels two thumbnails differ, negative if by their light alone."""
     a, b = before - before.mean(), now - now.mean()
     alike = (a * b).sum() / np.sqrt(max((a * a).sum() * (b * b).sum(), 1e-9))
-    return float(np.abs(before - now).mean()) > 20 and alike < 0.5
+    change = float(np.abs(before - now).mean())
+    return change if alike < 0.5 else -change
 
 
-def _search(index: int, rgb: RGB, small: RGB, cut: bool) -> _Seen:
-    """Search one picture: thoroughly now and then, quickly every second time."""
+def _judged(waiting: deque[tuple[Future[_Seen], float]], last: float) -> _Seen:
+    """Return the first picture in the queue, and say whether it begins another scene.
+
+    A cut is one large change between small ones; a camera that is swung round makes many.
+    """
+    change, after = waiting[0][1], waiting[1][1] if len(waiting) > 1 else 0.0
+    cut = change > CHANGE and change > 2 * max(abs(last), abs(after))
+    return waiting[0][0].result()._replace(cut=cut)
+
+
+def _search(index: int, rgb: RGB, small: RGB, change: float) -> _Seen:
+    """Search one picture: thoroughly now and then or in a new scene, quickly every second time."""
     boxes = Boxes.none()
-    if cut or index % SWEEP == 0:
+    if change > CHANGE or index % SWEEP == 0:
         boxes = Boxes.join([detect(rgb), second(rgb)])
         boxes = boxes[suppress(boxes.xyxy, boxes.score)]
-    elif index % EVERY == 0:
+    elif index % EVERY == 0 or abs(change) > CHANGE:
         ratio = np.array(rgb.shape[1::-1]) / small.shape[1::-1]
         boxes = DETECTORS["yunet"][0](small).moved(lambda p: p * ratio)
-    return _Seen(index, rgb, small, cut, boxes)
+    return _Seen(index, rgb, small, False, boxes)
 
 
 class _Watcher:
