@@ -242,7 +242,8 @@ def deidentified(
     """
     deviation = space.deviation
     y = codes / deviation
-    held, _ = np.linalg.qr(mean_colour(space).T * deviation[:, None])  # (d, 3)
+    colour = np.where(space.nuisance, 0.0, mean_colour(space) * deviation)  # (3, d): nuisance is 0 anyway
+    held, _ = np.linalg.qr(colour.T)  # (d, 3)
     inner = y - y @ held @ held.T
     classes = [male, ~male] if min(male.sum(), (~male).sum()) >= 2 * k else [np.ones(len(male), bool)]
     for rows in classes:
