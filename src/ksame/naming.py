@@ -51,7 +51,8 @@ def read_names(sources: Sequence[Source], subjects: str | Path | Sequence[str], 
         how, who = "given", [str(subject) for subject in subjects]
     if len(who) != len(names):
         raise UsageError(f"subjects must name one person per photo: {len(names)}. Got {len(who)}.")
-    as_k(k, len(set(who)))
+    if k > 1:  # one is enough where nobody hides behind others
+        as_k(k, len(set(who)))
     return Given(how, who, labels)
 
 

@@ -26,20 +26,16 @@ from ksame.faces.track import Track, kept, marked, people, tracks, watch
 from ksame.gather import Watch
 from ksame.journal import Journal, seed_of
 from ksame.masking import Mask, View, calm, code_of, masks
+from ksame.openset import SHIFTED, VIEWS, Texture, judges, pool_of
 from ksame.pool import Pool
 from ksame.release import Failure, Private, Release, Row
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
 from ksame.scenes import file_names
 
-VIEWS = 6  # looks at each person that the new face is tried on
 AHEAD = 3  # pictures that the code of one is smoothed over, to either side
 LOOK = 640  # px: the longest side at which the second detector searches
 SURE = 0.75  # the score from which the second detector needs nobody to agree
-SHIFTED = (
-    "the new face is one of a pool of people who do not exist, moved on by k-Diff-furthest; that recognisers"
-    " do not see through it is measured, not promised"
-)
 AROUND = "hair, ears, body, voice, place and way of moving are still there"
 DISGUISED = "the changed pitch of the sound is no guarantee"
 
@@ -48,7 +44,7 @@ def disguise(
     inputs: str | Path | Iterable[str | Path],
     *,
     audio: Literal["keep", "drop", "disguise"] = "keep",
-    texture: Literal["code", "pixel"] = "code",
+    texture: Texture = "code",
     keep: Sequence[str | Path] = (),
     pool: str | Path = "shipped",
     names: Literal["random", "keep"] = "keep",
@@ -87,12 +83,10 @@ def disguise(
         )
     seed = seed_of(seed, journal)
     recogniser = default_recogniser()
-    model, identities = AppearanceSpace.shipped(), _pool(pool)
+    model, identities, who = AppearanceSpace.shipped(), pool_of(pool), judges()
     clips, failures = _followed(found, recogniser, jobs, watch)
     clips = _recognised(clips, keep, recogniser)
-    # dlib takes 80 ms a face; the networks judge as well
-    judges = [name for name in RECOGNISERS if weights.cached(name) and name != "dlib"] or [recogniser]
-    faces = _new_faces(clips, model, identities, judges, texture, seed, watch)
+    faces = _new_faces(clips, model, identities, who, texture, seed, watch)
     outputs = file_names([_written_as(clip) for clip in clips], names=names, seed=seed)
     order = {person: i for i, person in enumerate(sorted(faces))}
     rows = [
@@ -105,7 +99,7 @@ def disguise(
         for clip, output in zip(clips, outputs, strict=True)
     }
     assumptions = (SHIFTED, AROUND, *([DISGUISED] if audio == "disguise" else ()))
-    used = ["yunet", "mesh", "blazeface", recogniser, *judges]
+    used = ["yunet", "mesh", "blazeface", recogniser, *who]
     return Release(
         files={},
         clips=done,
@@ -140,10 +134,6 @@ class Followed(NamedTuple):
     clip: media.Clip
     tracks: tuple[Track, ...]
     broken: tuple[str, ...]  # what could not be read
-
-
-def _pool(pool: str | Path) -> Pool:
-    return Pool.shipped() if pool == "shipped" else Pool.load(pool)
 
 
 def _followed(
@@ -203,8 +193,8 @@ def _new_faces(
     clips: Sequence[Followed],
     model: AppearanceSpace,
     pool: Pool,
-    judges: Sequence[str],
-    texture: Literal["code", "pixel"],
+    who: Sequence[str],
+    texture: Texture,
     seed: int,
     tell: Watch | None,
 ) -> dict[str, Mask | None]:
@@ -219,7 +209,7 @@ def _new_faces(
     known = sorted(views)
     rng = np.random.default_rng(seed)
     looked = [some[:: max(1, len(some) // VIEWS)][:VIEWS] for some in (views[person] for person in known)]
-    made = masks(model, looked, pool.codes, pool.deidentified, recognisers=judges, texture=texture, rng=rng)
+    made = masks(model, looked, pool.codes, pool.deidentified, recognisers=who, texture=texture, rng=rng)
     return {**everyone, **dict(zip(known, made, strict=True))}
 
 
@@ -262,7 +252,7 @@ class Disguised:
 
     video: Followed
     faces: Mapping[str, Mask | None]
-    texture: Literal["code", "pixel"]
+    texture: Texture
     audio: Literal["keep", "drop", "disguise"]
     quality: int | None
     jobs: int | None

@@ -22,6 +22,7 @@ from ksame.faces import subjects as people
 from ksame.journal import Journal
 from ksame.media import find, find_videos
 from ksame.obscure import METHODS as AD_HOC
+from ksame.openset import shifted
 from ksame.partition import METHODS as PARTITIONS
 from ksame.pipeline import METHODS, deidentify
 from ksame.release import CERTIFICATE, Release, check_folders, verify
@@ -106,7 +107,11 @@ def run(
                 "journal": journal,
                 "watch": watch,
             }
-            if method == "shift":
+            if method == "shift" and not find_videos(inputs):
+                release = shifted(
+                    inputs, publish=publish, subjects=subjects, texture=texture, names=names, **common
+                )
+            elif method == "shift":
                 release = disguise(
                     inputs,
                     audio=audio,

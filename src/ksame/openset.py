@@ -1,0 +1,176 @@
+"""The open set: photos of any number of people, each with a new face of somebody who does not exist [S 7].
+
+Nothing of k-anonymity is left: a person has a face of their own. It is for those who have fewer than k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame import media, weights
+from ksame.core import FaceSet, Guarantee, UsageError
+from ksame.faces.detect import residual
+from ksame.gather import Gathered, Picture, Watch, gather, pixels, sources_of
+from ksame.geometry import FRAME, GROUND, to_frame, transform
+from ksame.journal import Journal, seed_of
+from ksame.masking import Mask, View, code_of, masks
+from ksame.naming import name_faces, read_names
+from ksame.pool import Pool
+from ksame.release import Private, Release, Row
+from ksame.render import cover, covered_by
+from ksame.represent import AppearanceSpace
+from ksame.represent.embedding import RECOGNISERS, default_recogniser
+from ksame.scenes import Paint, file_names, painted
+
+VIEWS = 6  # looks at each person that the new face is tried on
+SHIFTED = (
+    "the new face is one of a pool of people who do not exist, moved on by k-Diff-furthest; that recognisers"
+    " do not see through it is measured, not promised"
+)
+AROUND = "hair, ears, body and place are still there"
+Texture = Literal["code", "pixel"]
+
+
+def pool_of(pool: str | Path) -> Pool:
+    """Return the people who do not exist: those in the box, or those of a file."""
+    return Pool.shipped() if pool == "shipped" else Pool.load(pool)
+
+
+def judges() -> list[str]:
+    """Return the recognisers that must not see through a new face: those that are here.
+
+    Without dlib, which takes 80 ms a face where the others take 30 together.
+    """
+    here = [name for name in RECOGNISERS if weights.cached(name) and name != "dlib"]
+    return here or [default_recogniser()]
+
+
+def shifted(
+    inputs: Picture | Iterable[Picture],
+    *,
+    publish: Literal["portrait", "scene"] = "portrait",
+    subjects: str | Path | Sequence[str] = "auto",
+    texture: Texture = "code",
+    pool: str | Path = "shipped",
+    names: Literal["random", "keep"] | None = None,
+    seed: int | None = None,
+    jobs: int | None = None,
+    engine: str = "threading",
+    journal: Journal | None = None,
+    watch: Watch | None = None,
+) -> Release:
+    """Give every person on some photos one new face.
+
+    Parameters
+    ----------
+    inputs, publish, subjects, names, seed, jobs, engine, journal, watch
+        See ``ksame.deidentify``.
+    texture, pool
+        See ``ksame.videos.disguise``.
+    """
+    if texture == "pixel" and publish == "portrait":
+        raise UsageError(
+            "Old pixels are kept in scenes only: publish scenes, or leave the texture to the code."
+        )
+    sources = sources_of(inputs, in_order=not isinstance(subjects, str | Path))
+    given = read_names(sources, subjects, 1)
+    seed = seed_of(seed, journal)
+    found = gather(sources, scale=0.5, jobs=jobs, engine=engine, journal=journal, watch=watch)
+    faces, told = name_faces(found, given)
+    model, identities, who = AppearanceSpace.shipped(), pool_of(pool), judges()
+    new = _new_faces(found, faces, model, identities, who, texture, seed)
+    names = names or ("keep" if publish == "scene" else "random")
+    if publish == "scene":
+        scenes, outputs = painted(found, _painter(faces, new, texture), names=names, seed=seed, jobs=jobs)
+        files: Mapping[str, bytes] = scenes
+        inspect = scenes.inspect
+    else:
+        outputs = file_names(faces.source.tolist(), names=names, seed=seed, suffix=".png")
+        drawn = [media.encode_png(_portrait(found, faces, new, row)) for row in range(len(faces))]
+        files, inspect = dict(sorted(zip(outputs, drawn, strict=True))), _left
+    order = {person: i for i, person in enumerate(sorted(new))}
+    group = [order[person] for person in faces.subject.tolist()]
+    used = ["yunet", "mesh", "blazeface", *([told.recogniser] if told.recogniser else []), *who]
+    assumptions = (SHIFTED, *([AROUND] if publish == "scene" else []), told.assumption)
+    return Release(
+        files=files,
+        guarantee=Guarantee("none", assumptions=assumptions),
+        k=1,
+        method="shift",
+        publish=publish,
+        details={
+            "texture": texture,
+            "people": len(new),
+            "covered_people": sum(mask is None for mask in new.values()),
+            "unusable_faces": sum(map(len, found.unusable)),
+            "subjects": told.how,
+            "pool": identities.digest,
+            "model": model.digest,
+            "weights": {name: weights.CATALOGUE[name].sha256 for name in dict.fromkeys(used)},
+        },
+        private=Private(
+            tuple(map(Row, faces.source.tolist(), faces.subject.tolist(), group, outputs)),
+            {"method": "shift", "texture": texture, "publish": publish, "names": names, "seed": seed},
+            found.failures,
+        ),
+        inspect=inspect,
+    )
+
+
+def _left(name: str, data: bytes) -> int:
+    """Count the faces of a portrait that are not the one in its middle."""
+    whole = np.array([[0, 0, FRAME.width, FRAME.height]], np.float64)
+    return len(residual(media.decode(data), whole))
+
+
+def _new_faces(
+    found: Gathered,
+    faces: FaceSet,
+    model: AppearanceSpace,
+    pool: Pool,
+    who: Sequence[str],
+    texture: Texture,
+    seed: int,
+) -> dict[str, Mask | None]:
+    """Choose a new face for every person; None: all were too near to the old one, so it is covered."""
+    people = np.unique(faces.subject).tolist()
+    if len(people) > len(pool):
+        raise UsageError(f"The pool has {len(pool)} faces for {len(people)} people: build a larger one.")
+    views = []
+    for person in people:
+        rows = np.flatnonzero(faces.subject == person)
+        some = rows[:: max(1, len(rows) // VIEWS)][:VIEWS]
+        views.append([View(pixels(found.sources[found.photo[row]]), faces.points[row]) for row in some])
+    rng = np.random.default_rng(seed)
+    made = masks(model, views, pool.codes, pool.deidentified, recognisers=who, texture=texture, rng=rng)
+    return dict(zip(people, made, strict=True))
+
+
+def _painter(faces: FaceSet, new: dict[str, Mask | None], texture: Texture) -> Paint:
+    """Return what draws a face's new one into its photo, or covers it."""
+    points, subject, boxes = faces.points, faces.subject.tolist(), faces.xyxy
+
+    def paint(photo: NDArray[np.uint8], row: int) -> NDArray[np.uint8]:
+        mask = new[subject[row]]
+        if mask is None:
+            return cover(photo, covered_by(boxes[[row]]))
+        code = code_of(mask.model, View(photo, points[row]))
+        return mask.draw(photo, points[row], code, texture=texture)
+
+    return paint
+
+
+def _portrait(found: Gathered, faces: FaceSet, new: dict[str, Mask | None], row: int) -> NDArray[np.uint8]:
+    """Return the new face alone on a plain ground; the ground alone for whom there is none."""
+    ground = np.full((FRAME.height, FRAME.width, 3), GROUND, np.uint8)
+    mask = new[str(faces.subject[row])]
+    if mask is None:
+        return ground
+    mesh = faces.points[row]
+    code = code_of(mask.model, View(pixels(found.sources[found.photo[row]]), mesh))
+    return mask.draw(ground, transform(to_frame(mesh), mesh), code)
