@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter1d
 from scipy.sparse import csr_array
 
@@ -18,9 +21,10 @@ NEAR = 0.06  # of the face's side: points within this distance move together
 def smooth(mesh: FloatArray) -> FloatArray:
     """Return meshes (t, m, 2) without jitter and without lag.
 
-    Each point follows parabolas fitted over up to eight pictures to either side (Savitzky and Golay
-    1964), as wide as they agree with what was found within its own noise: a head that rests is calm,
-    a blink or a quick turn is left as it is.
+    The head's motion, a similarity in each picture, and the face's own are smoothed apart: a hand-held
+    camera shakes, and the face in it need not. Both follow parabolas fitted over up to eight pictures
+    to either side (Savitzky and Golay 1964), as wide as these agree with what was found within its own
+    noise: a head that rests is calm, a blink or a quick turn is left as it is.
 
     Parameters
     ----------
@@ -35,15 +39,35 @@ def smooth(mesh: FloatArray) -> FloatArray:
     True
     """
     given = np.asarray(mesh, dtype=np.float64)
-    result = given
-    if len(given) < 2 * REACHES[0] + 1:
-        return result.copy()
-    noise, near = _noise(given), _neighbours(given[len(given) // 2])
+    usual = given[len(given) // 2]
+    side = float(np.ptp(usual, axis=0).max())
+    if len(given) < 2 * REACHES[0] + 1 or not side > 0:
+        return given.copy()
+    z, w = usual @ [1, 1j], given @ [1, 1j]  # (m,), (t, m): a similarity is z -> a z + b
+    z = z - z.mean()
+    b = w.mean(axis=1, keepdims=True)
+    a = (w - b) @ np.conj(z)[:, None] / (np.abs(z) ** 2).sum()  # (t, 1)
+    a = np.where(np.abs(a) > 1e-3, a, 1.0)
+    face = _real((w - b) / a)  # (t, m, 2) as if the head stood still
+    face = _calm(face, _noise(face, side, 0.01), _neighbours(usual))
+    head = _real(np.hstack([b, b + side / 2 * a]))  # (t, 2, 2): two points that move with it
+    head = _calm(head, _noise(head, side, 0.004), csr_array(np.full((2, 2), 0.5)))
+    b, a = head[:, :1] @ [1, 1j], (head[:, 1:] - head[:, :1]) @ [1, 1j] / (side / 2)
+    return _real(a * (face @ [1, 1j]) + b)
+
+
+def _real(points: NDArray[Any]) -> FloatArray:
+    return np.stack([points.real, points.imag], axis=-1)
+
+
+def _calm(points: FloatArray, noise: float, near: csr_array) -> FloatArray:
+    """Return points (t, m, 2) smoothed as widely as their neighbours (m, m) say together."""
+    result = points
     for reach in REACHES:
-        if len(given) < 2 * reach + 1:
+        if len(points) < 2 * reach + 1:
             break
-        fitted = (_parabolas(len(given), reach) @ given.reshape(len(given), -1)).reshape(given.shape)
-        off = ((fitted - given) ** 2).mean(axis=2) @ near  # (t, m): what neighbours say together
+        fitted = (_parabolas(len(points), reach) @ points.reshape(len(points), -1)).reshape(points.shape)
+        off = ((fitted - points) ** 2).mean(axis=2) @ near  # (t, m)
         # the largest nearby in time: a motion is spared from its beginning to its end
         off = maximum_filter1d(off, 2 * (reach // 2) + 1, axis=0, mode="nearest")
         trust = np.clip(2 - off / (2 * noise) ** 2, 0, 1)[..., None]
@@ -51,12 +75,12 @@ def smooth(mesh: FloatArray) -> FloatArray:
     return result
 
 
-def _noise(mesh: FloatArray) -> float:
+def _noise(points: FloatArray, side: float, most: float) -> float:
     """Return the standard deviation of a coordinate about its neighbours in time, where it is calmest."""
-    bend = mesh[:-2] - 2 * mesh[1:-1] + mesh[2:]  # variance of white noise: 1 + 4 + 1 times its own
+    bend = points[:-2] - 2 * points[1:-1] + points[2:]  # variance of white noise: 1 + 4 + 1 times its own
     by_picture = np.sqrt((bend**2).mean(axis=(1, 2)) / 6)
-    side = float(np.ptp(mesh[len(mesh) // 2], axis=0).max())
-    return float(np.clip(np.quantile(by_picture, 0.25), 1e-4 * side, 4e-3 * side)) or 1.0
+    found = by_picture[by_picture > 1e-5 * side]  # what was filled in is straight
+    return side * float(np.clip(np.quantile(found, 0.25) / side if found.size else 0, 1e-4, most))
 
 
 def _parabolas(count: int, reach: int) -> csr_array:
