@@ -13,10 +13,11 @@ from ksame import weights
 from ksame.core import UsageError
 from ksame.faces.detect import DETECTORS
 from ksame.faces.follow import box_of, flow, near, pack, pose
+from ksame.faces.join import LEAD
 from ksame.faces.places import between
 from ksame.faces.sight import Sightings, watch
 from ksame.faces.steady import smooth
-from ksame.faces.track import LEAD, Track, kept, marked, people, tracks
+from ksame.faces.track import Track, kept, marked, people, tracks
 from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.geometry import MESH, similarity, transform
 from ksame.represent.embedding import RECOGNISERS, embed
@@ -311,6 +312,14 @@ def test_what_would_flash_up_is_covered_and_what_was_only_carried_is_cut_off():
     (track,) = tracks(sightings(rows))
     assert (track.state == "covered").all()
     assert track.frames == range(4 + LEAD)
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("size", [(1, 1), (7, 500), (33, 31)])
+def test_pictures_of_any_size_are_searched(size):
+    seen = watch(clip([np.full((*size, 3), 90, np.uint8)] * 3))
+    assert (seen.height, seen.width, seen.frames) == (*size, 3)
+    assert tracks(seen) == ()
 
 
 def test_nobody_seen_is_no_track():

@@ -70,7 +70,7 @@ def _calm(points: FloatArray, noise: float, near: csr_array) -> FloatArray:
         off = ((fitted - points) ** 2).mean(axis=2) @ near  # (t, m)
         # the largest nearby in time: a motion is spared from its beginning to its end
         off = maximum_filter1d(off, 2 * (reach // 2) + 1, axis=0, mode="nearest")
-        trust = np.clip(2 - off / (2 * noise) ** 2, 0, 1)[..., None]
+        trust = np.clip(2 - off / (1.5 * noise) ** 2, 0, 1)[..., None]
         result = trust * fitted + (1 - trust) * result
     return result
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, pairwise, permutations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import median_filter
 
 from ksame.core import FloatArray, UsageError
-from ksame.faces.follow import PRESENT, box_of, pack, pose, unpack
-from ksame.faces.places import between, hull, regions, speed
+from ksame.faces.follow import box_of, pack, pose, unpack
+from ksame.faces.join import LEAD, code_of, joined, trimmed
+from ksame.faces.places import between, hull, regions
 from ksame.faces.sight import Sightings, watch
 from ksame.faces.steady import REACH, smooth
 from ksame.geometry import MESH
@@ -30,7 +31,6 @@ __all__ = [
     "found_again",
     "kept",
     "marked",
-    "mean_code",
     "people",
     "smooth",
     "tracks",
@@ -41,9 +41,7 @@ Take = Callable[[NDArray[np.intp]], NDArray[Any]]
 """From rows to meshes (n, 468, 2)."""
 
 STATES = ("seen", "followed", "filled", "covered")
-GAP = 50  # pictures over which two chains can be one face
 BRIDGE = 5  # pictures over which a mesh can be trusted that was not found but interpolated
-LEAD = 8  # pictures by which a track goes on before its first and after its last sighting
 SHORTEST = 3  # pictures: a face that is drawn for less than that would only flash up
 # presence from which a face is drawn: above 0.9999 in the open, 0.5 to 0.99 behind a post
 DRAWN = 0.99
@@ -134,87 +132,16 @@ def tracks(sightings: Sightings, *, same: float | None = None) -> tuple[Track, .
         The distance up to which two codes are one person, ``Recogniser.same_person``. Chains are joined
         over a gap only if their codes agree, where both have one.
     """
-    rows = {int(name): _trimmed(sightings, name) for name in np.unique(sightings.chain)}
-    built = [_track(sightings, chain) for chain in _joined(sightings, rows, same)]
+    rows = {int(name): trimmed(sightings, name) for name in np.unique(sightings.chain)}
+    built = [_track(sightings, chain) for chain in joined(sightings, rows, same)]
     return tuple(sorted(built, key=lambda track: (track.start, *track.box[0])))
-
-
-def _trimmed(s: Sightings, name: int) -> NDArray[np.intp]:
-    """Return the rows of a chain up to the last in which somebody saw it: it was only carried after that."""
-    mine = np.flatnonzero(s.chain == name)
-    found = np.flatnonzero((s.score[mine] > 0) | (s.presence[mine] >= PRESENT))
-    return mine[: found[-1] + 1]
-
-
-def _joined(s: Sightings, rows: dict[int, NDArray[np.intp]], same: float | None) -> list[NDArray[np.intp]]:
-    """Return the rows of each track: chains that follow each other, nearest in time first."""
-    code = {name: _code(s, mine) for name, mine in rows.items()}
-    pairs = []
-    for a, b in permutations(rows, 2):
-        gap = int(s.frame[rows[b][0]] - s.frame[rows[a][-1]])
-        if not 0 < gap <= GAP or not _meets(s, rows[a], rows[b]):
-            continue
-        if _agree(code[a], code[b], same, _over_cut(s, rows[a], rows[b])):
-            pairs.append((gap, a, b))
-    after: dict[int, int] = {}
-    before: dict[int, int] = {}
-    for _, a, b in sorted(pairs):
-        if a not in after and b not in before:
-            after[a], before[b] = b, a
-    result = []
-    for name in rows:
-        if name not in before:
-            chain = [name]
-            while chain[-1] in after:
-                chain.append(after[chain[-1]])
-            result.append(np.concatenate([rows[n] for n in chain]))
-    return result
-
-
-def _over_cut(s: Sightings, a: NDArray[np.intp], b: NDArray[np.intp]) -> bool:
-    return bool(((s.cuts > s.frame[a[-1]]) & (s.cuts <= s.frame[b[0]])).any())
-
-
-def _agree(one: FloatArray | None, other: FloatArray | None, same: float | None, cut: bool) -> bool:
-    """Whether two chains may be one person by their codes; over a cut both must say so."""
-    if one is None or other is None or same is None:
-        return not cut
-    return bool(np.linalg.norm(one - other) <= same)
-
-
-def _meets(s: Sightings, a: NDArray[np.intp], b: NDArray[np.intp]) -> bool:
-    """Whether the face that chain b begins with may be where chain a's went, and stayed in the picture."""
-    box, gap = s.xyxy[[a[-1], b[0]]].astype(np.float64), int(s.frame[b[0]] - s.frame[a[-1]])
-    side, centre = (box[:, 2:] - box[:, :2]).max(axis=1), (box[:, :2] + box[:, 2:]) / 2
-    ahead = speed(s.xyxy[a[-8:]], s.frame[a[-8:]])[-1]
-    back = speed(s.xyxy[b[:8]], s.frame[b[:8]])[0]
-    if gap > LEAD:  # a face that left the picture needs no cover until it comes back
-        middle = centre + gap / 2 * np.stack([ahead, -back])
-        if (middle < 0).any() or (middle > [s.width, s.height]).any():
-            return False
-    far = float(np.linalg.norm(centre[1] - centre[0]))
-    return bool(far <= side.max() * min(3.0, 0.5 + 0.1 * gap) and side.max() < 2.5 * side.min())
-
-
-def _code(sightings: Sightings, rows: NDArray[np.intp]) -> FloatArray | None:
-    return mean_code([code for row in rows if (code := sightings.codes[row]) is not None])
-
-
-def mean_code(codes: Sequence[FloatArray]) -> FloatArray | None:
-    """Return the mean direction of codes, as long as they are on average; None of none."""
-    if not codes:
-        return None
-    stack = np.stack(codes).astype(np.float64)
-    mean = stack.mean(axis=0)
-    length = np.linalg.norm(stack, axis=1).mean()
-    return np.asarray(mean * (length / max(float(np.linalg.norm(mean)), 1e-9)))
 
 
 def _track(s: Sightings, rows: NDArray[np.intp]) -> Track:
     """Return the track of the sightings in some rows, without a hole and with a margin in time."""
     start, stop = _margins(s, s.frame[rows])
     at, count = s.frame[rows] - start, stop - start
-    code, seen = _code(s, rows), s.score[rows] > 0
+    code, seen = code_of(s, rows), s.score[rows] > 0
     box = s.xyxy[rows].astype(np.float64)
     good = _good(lambda some: unpack(s.shape[rows[some]], box[some]), s.presence[rows])
     if code is None and any(c is not None for c in s.codes):

@@ -16,10 +16,11 @@ import numpy as np
 from ksame.core import FloatArray, UsageError
 from ksame.faces.detect import Boxes
 from ksame.faces.follow import APART, PRESENT, RGB, again, box_of, same_face
+from ksame.faces.join import mean_code
 from ksame.faces.landmarks import landmarks
 from ksame.faces.places import between
 from ksame.faces.sight import CODES, Embed, Picture
-from ksame.faces.track import STATES, Track, found_again, mean_code
+from ksame.faces.track import STATES, Track, found_again
 from ksame.geometry import FRAME, MESH
 
 __all__ = ["find_again", "from_json", "to_json"]
