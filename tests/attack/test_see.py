@@ -169,3 +169,15 @@ def test_a_crop_is_a_square_about_the_middle_of_the_face(side, wide):
     assert abs(rows.mean() - 50.5) < 0.6
     assert abs(columns.mean() - 50.5) < 0.6
     assert abs(np.ptp(rows) + 1 - 41 * 102 / wide) < 1.6
+
+
+def test_a_covered_face_is_pointed_at_beside_one_that_is_found(sources, seen):
+    photo = media.read(sources[0].pixels)
+    wide = np.concatenate([photo, np.full_like(photo, 60)], axis=1)
+    hidden = seen.points[[0]] + [photo.shape[1], 0]
+    places = np.concatenate([seen.points[[0]], hidden])
+    result = see([Source("wide", wide)], [TINY], placed={0: places})
+    assert len(result) == 2
+    assert not result.failures
+    np.testing.assert_allclose(result.xyxy[1], np.hstack([hidden[0].min(axis=0), hidden[0].max(axis=0)]))
+    assert result.codes["tiny"].shape[0] == 2

@@ -87,6 +87,7 @@ def test_the_command_fails_for_a_promise_that_is_broken(copied, people, cli, tmp
     )
     assert ran.code == 3
     assert "stands for 1 distinct subjects, fewer than k = 3" in ran.err
+    assert "certificate does not verify" not in ran.err, "there is none"
     assert page.is_file()
 
 

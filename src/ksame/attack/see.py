@@ -104,8 +104,8 @@ def see(
     also : callable, optional
         What else is measured on each face.
     placed : mapping of int to (c, 468, 2), optional
-        Where faces are known to be in a picture, for those in which no face is found: an attacker
-        can point at a face that a detector does not see.
+        Where faces are known to be in a picture: an attacker can point at a face that a detector does not
+        see. Those that are pointed at come after those that are found.
     jobs, watch : see ``ksame.gather.gather``
     stage : str
         What the watch is told.
@@ -157,9 +157,9 @@ def _find(
     """Return one picture's boxes, meshes, chips for each recogniser, further columns, and what was wrong."""
     reason = ""
     rgb = np.zeros((1, 1, 3), np.uint8)
-    covered = False
     xyxy: FloatArray = np.zeros((0, 4))
     points: FloatArray = np.zeros((0, MESH, 2))
+    lost = points
     try:
         rgb = pixels(source)
     except InputError as error:
@@ -168,19 +168,43 @@ def _find(
         boxes = detect(rgb)
         mesh, good = usable(rgb, boxes)
         xyxy, points = boxes.xyxy[good], mesh[good]
-        if not len(good):
-            reason = "no face was found"
-            if place is not None:
-                points, covered = place, True
-                xyxy = np.hstack([place.min(axis=1), place.max(axis=1)])
-    inner, meshes = _inner(rgb, points) if covered else (rgb, points)
+        reason = "" if len(good) else "no face was found"
+        lost = points[:0] if place is None else place[_not_found(place, xyxy)]
+    parts = [_chips(rgb, rgb, points, points, recognisers, also)] if len(points) or not len(lost) else []
+    if len(lost):  # only what is covered: faces that are found are looked at as they are
+        inner, meshes = _inner(rgb, lost)
+        parts.append(_chips(rgb, inner, lost, meshes, recognisers, also))
+        xyxy = np.vstack([xyxy, np.hstack([lost.min(axis=1), lost.max(axis=1)])])
+        points = np.concatenate([points, lost])
+    chips = [np.concatenate([some[i] for some, _ in parts]) for i in range(len(recognisers))]
+    more = {name: np.concatenate([columns[name] for _, columns in parts]) for name in parts[0][1]}
+    return xyxy, points, chips, more, reason
+
+
+def _chips(
+    rgb: NDArray[np.uint8],
+    inner: NDArray[np.uint8],
+    points: FloatArray,
+    meshes: FloatArray,
+    recognisers: Sequence[Recogniser],
+    also: Also | None,
+) -> tuple[list[NDArray[np.uint8]], Mapping[str, NDArray[Any]]]:
+    """Return the chips of some faces for each recogniser, and further columns."""
     made: dict[object, NDArray[np.uint8]] = {}  # several recognisers may look at the same chips
     looks = [(who.chips, isinstance(who, Beyond)) for who in recognisers]
     for view, beyond in looks:
         if (view, beyond) not in made:
             made[view, beyond] = view(rgb, points) if beyond else view(inner, meshes)
-    chips = [made[look] for look in looks]
-    return xyxy, points, chips, also(inner, meshes) if also else {}, reason
+    return [made[look] for look in looks], also(inner, meshes) if also else {}
+
+
+def _not_found(place: FloatArray, xyxy: FloatArray) -> NDArray[np.bool_]:
+    """Return which of the faces that must be there (c, 468, 2) are none of those found (n, 4)."""
+    low, high = place.min(axis=1), place.max(axis=1)
+    centre = (xyxy[:, :2] + xyxy[:, 2:]) / 2
+    off = np.linalg.norm(centre[None] - ((low + high) / 2)[:, None], axis=2)  # (c, n)
+    gone: NDArray[np.bool_] = ~(off < (high - low)[:, :1] / 2).any(axis=1)
+    return gone
 
 
 def _inner(rgb: NDArray[np.uint8], points: FloatArray) -> tuple[NDArray[np.uint8], FloatArray]:

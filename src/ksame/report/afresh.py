@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from ksame.gather import Source
 from ksame.obscure import METHODS as AD_HOC
 from ksame.pipeline import METHODS, deidentify
 from ksame.release import Release
+from ksame.represent import AppearanceSpace
 
 
 class Made(NamedTuple):
@@ -26,9 +27,18 @@ class Made(NamedTuple):
     picture: tuple[int, ...]
 
 
-def known(certificate: Mapping[str, Any]) -> bool:
+def can(certificate: Mapping[str, Any]) -> bool:
     """Return whether a certificate names a method that can be run again."""
     return certificate.get("method") in METHODS or certificate.get("method") in AD_HOC
+
+
+def unlike(certificate: Mapping[str, Any]) -> Iterator[str]:
+    """Say in what an imitation differs from the method, because the certificate does not tell enough."""
+    model, select = certificate.get("model"), certificate.get("select")
+    if model is not None and model != AppearanceSpace.shipped().digest:
+        yield "The parrot attack drew with the model of the package, not that of the release: it is weaker."
+    if select is not None and select not in PREDICTED:
+        yield "The parrot attack did not know by which labels people were kept apart: it is weaker."
 
 
 def afresh(
@@ -53,18 +63,19 @@ def afresh(
     release = _release(certificate, paths, list(subjects), jobs)
     index = {str(path): i for i, path in enumerate(paths)}
     by_name = {photo.name: index[str(photo.path)] for photo in media.find(paths)}
-    unlike: dict[object, int] = {}
+    kinds: dict[object, int] = {}
     pictures: list[Source] = []
     picture = [-1] * len(paths)
     for row in release.private.mapping:
         photo = by_name[row.input]
         if picture[photo] >= 0:  # a further face of this photo: nobody said whose it is
             continue
-        key: object = row.group if release.publish == "portrait" else row.output
-        if key not in unlike:
-            unlike[key] = len(pictures)
+        # by their bytes: with expressions kept, people of one group have different faces
+        key: object = release.files[row.output] if release.publish == "portrait" else row.output
+        if key not in kinds:
+            kinds[key] = len(pictures)
             pictures.append(Source(row.output, _decoded(release, row.output)))  # when somebody looks at it
-        picture[photo] = unlike[key]
+        picture[photo] = kinds[key]
     return Made(tuple(pictures), tuple(picture))
 
 

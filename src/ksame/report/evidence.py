@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from ksame.attack.see import Also, Seen, see
 from ksame.core import FloatArray, GuaranteeViolated, IntArray, UsageError, check_law
 from ksame.faces import subjects as people
 from ksame.gather import Source, Watch
+from ksame.obscure import METHODS as AD_HOC
 from ksame.release import CERTIFICATE, Row, read_private, verify
 
 NO_MAPPING = (
@@ -46,6 +48,11 @@ class Claim:
     def portraits(self) -> bool:
         """Whether the published pictures are faces alone."""
         return self.certificate.get("publish") == "portrait"
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the faces of published pictures are where they were in the originals."""
+        return "format" in self.certificate and not self.portraits
 
     @property
     def files(self) -> list[str]:
@@ -109,7 +116,7 @@ def claim_of(folder: str | Path, private: Path | None, *, k: int | None = None) 
         result = verify(out, private=private)
         return Claim(out, result.certificate, result.checks, result.unchecked)
     except GuaranteeViolated as error:
-        return Claim(out, _as_far_as_readable(out / CERTIFICATE), broken=str(error))
+        return Claim(out, _as_far_as_readable(out / CERTIFICATE), broken=_nameless(error))
 
 
 def counted(claim: Claim, pairs: Pairs) -> Claim:
@@ -123,8 +130,13 @@ def counted(claim: Claim, pairs: Pairs) -> Claim:
     try:
         check_law(pictures, pairs.subjects, claim.certificate["k"])
     except GuaranteeViolated as error:
-        return replace(claim, broken=str(error))
+        return replace(claim, broken=_nameless(error))
     return replace(claim, checks=(f"every picture stands for at least {claim.certificate['k']} people",))
+
+
+def _nameless(error: GuaranteeViolated) -> str:
+    """Return what is wrong without the name of a person: a page is passed on, an error message is not."""
+    return re.sub(r"^Subject .* is behind ", "One person is behind ", str(error), flags=re.DOTALL)
 
 
 def _as_far_as_readable(path: Path) -> Mapping[str, Any]:
@@ -147,7 +159,8 @@ def pairs_of(
         rows = [row for row in rows if row.output in there]
         if not rows:
             raise UsageError(f"The mapping in {private} names no file of {claim.folder}: they do not match.")
-        return _with_originals(rows, originals)
+        paired = _with_originals(rows, originals)
+        return _told(paired, originals, subjects) if claim.certificate.get("method") in AD_HOC else paired
     names = [source.name for source in originals]
     kept = {_stem(name): name for name in names}
     same = {name: kept[_stem(name)] for name in claim.files if _stem(name) in kept}
@@ -164,18 +177,36 @@ def pairs_of(
     return Pairs(paired.rows, paired.sources, (note, *paired.notes), paired.missing)
 
 
+def _told(pairs: Pairs, originals: Sequence[Source], subjects: str | None) -> Pairs:
+    """Tell people of an ad hoc release, which asks nobody: there every face of every photo is a person."""
+    if subjects is None:
+        note = "Every photo was taken for another person: if people have several, say so with --subjects."
+        return replace(pairs, notes=(*pairs.notes, note))
+    names = [source.name for source in originals]
+    who = dict(zip(names, _named(names, subjects), strict=True))
+    rows = tuple(
+        # only the largest face of a photo carries the photo's name
+        row._replace(subject=who[pairs.sources[row.input].name]) if row.subject.endswith("#0") else row
+        for row in pairs.rows
+    )
+    return replace(pairs, rows=rows)
+
+
 def _with_originals(rows: Sequence[Row], originals: Sequence[Source]) -> Pairs:
     """Keep the rows whose photo is among the originals, also if a folder was moved or renamed."""
     exact = {source.name: source for source in originals}
     base: dict[str, list[Source]] = {}
     for source in originals:
         base.setdefault(PurePosixPath(source.name).name, []).append(source)
+    inputs = list(dict.fromkeys(row.input for row in rows))
+    times = Counter(PurePosixPath(name).name for name in inputs)
     found = {}
-    for name in dict.fromkeys(row.input for row in rows):
-        alike = base.get(PurePosixPath(name).name, [])
-        if name in exact or len(alike) == 1:
+    for name in inputs:
+        last = PurePosixPath(name).name
+        alike = base.get(last, [])
+        if name in exact or (len(alike) == 1 and times[last] == 1):  # or ann/1.jpg would be bob/1.jpg
             found[name] = exact.get(name) or alike[0]
-    missing = tuple(name for name in dict.fromkeys(row.input for row in rows) if name not in found)
+    missing = tuple(name for name in inputs if name not in found)
     if not found:
         raise UsageError(
             f"None of the {len(missing)} photos of the mapping is among the originals, the first is"
@@ -200,19 +231,33 @@ def _named(names: Sequence[str], how: str) -> list[str]:
     return people.from_csv(how, names)[0]
 
 
-def gallery_subjects(names: Sequence[str], pairs: Pairs, how: str) -> list[str]:
-    """Return who is on each photo of a gallery: known people by name or rule, and everyone else a stranger.
+def gallery_subjects(names: Sequence[str], pairs: Pairs, how: str | None, told: str | None) -> list[str]:
+    """Return who is on each photo of a gallery; whoever is not of the release is a stranger.
 
-    A rule's answer counts only if it names somebody of the release.
+    Parameters
+    ----------
+    names : sequence of str
+        The photos.
+    pairs : Pairs
+        Who is in the release.
+    how : str, optional
+        The rule that the user gives.
+    told : str, optional
+        The rule of the release, which does as well if it is about names.
+
+    Without a rule photos are those of the release if they have the same name. With one its answer
+    counts: a stranger's 1.jpg is not that of somebody who has a 1.jpg, too.
     """
-    known = {row.input: row.subject for row in pairs.rows}
-    known |= {PurePosixPath(name).name: subject for name, subject in known.items()}
-    rule = _named(names, how) if how in ("prefix", "folder") or Path(how).is_file() else list(names)
     there = set(pairs.subjects)
-    return [
-        subject if subject in there else known.get(PurePosixPath(name).name, f"stranger: {subject}")
-        for name, subject in zip(names, rule, strict=True)
-    ]
+    rule = how or (told if told in ("prefix", "folder") else None)
+    if rule is not None:
+        who = _named(names, rule)
+    else:
+        base = Counter(PurePosixPath(name).name for name in [*pairs.sources, *names])
+        known = {row.input: row.subject for row in reversed(pairs.rows)}  # the largest face, which is first
+        known |= {last: who for name, who in known.items() if base[last := PurePosixPath(name).name] <= 2}
+        who = [known.get(name) or known.get(PurePosixPath(name).name, name) for name in names]
+    return [subject if subject in there else f"stranger: {subject}" for subject in who]
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,6 +268,7 @@ class Views:
     after: Seen
     faceless: tuple[str, ...]  # published pictures without a usable face
     unseen: tuple[str, ...]  # original photos without one
+    pointed: tuple[str, ...] = ()  # published pictures without one, where the attacker knows its place
 
 
 def views_of(
@@ -249,9 +295,10 @@ def views_of(
         watch=watch,
         stage="looking at the release",
     )
-    after = new.rows(matched(new, at, before.xyxy))
-    faceless = tuple(outputs[i].name for i in new.failures)
-    return Views(before, after, faceless, tuple(list(inputs)[i] for i in old.failures))
+    after = new.rows(matched(new, at, before.xyxy, in_place=claim.in_place))
+    faceless = tuple(outputs[i].name for i in new.failures if i not in new.photo)
+    pointed = tuple(outputs[i].name for i in new.failures if i in new.photo)
+    return Views(before, after, faceless, tuple(list(inputs)[i] for i in old.failures), pointed)
 
 
 def published(
@@ -264,7 +311,7 @@ def published(
     return (
         [Source(name, claim.folder / name) for name in names],
         at,
-        ({} if claim.portraits else _places(before, at)),
+        ({} if claim.portraits else places(before, at)),
     )
 
 
@@ -280,19 +327,25 @@ def _in_turn(seen: Seen, photos: Sequence[int]) -> IntArray:
     return np.array(rows, np.intp)
 
 
-def _places(before: Seen, at: Sequence[int]) -> dict[int, FloatArray]:
+def places(before: Seen, at: Sequence[int]) -> dict[int, FloatArray]:
     """Return where the faces of each published picture must be: where they were in the original."""
     there = [photo if found >= 0 else -1 for photo, found in zip(at, before.photo.tolist(), strict=True)]
     column = np.array(there)
     return {int(i): before.points[column == i] for i in np.unique(column[column >= 0])}
 
 
-def matched(seen: Seen, at: Sequence[int], boxes: FloatArray) -> IntArray:
-    """Return the published face of each row: the only or largest one, or the one where the old one was."""
+def matched(seen: Seen, at: Sequence[int], boxes: FloatArray, *, in_place: bool) -> IntArray:
+    """Return the published face of each row: the one where the old one was, or the only or largest one.
+
+    Parameters
+    ----------
+    in_place : bool
+        Whether faces are surely where they were. In other pictures a face that is alone may be anywhere.
+    """
     rows, several = [], Counter(at)
     for photo, box in zip(at, boxes, strict=True):
         faces = np.flatnonzero(seen.photo == photo)
-        if several[photo] == 1 or not len(faces):
+        if not len(faces) or (several[photo] == 1 and not (in_place and np.isfinite(box).all())):
             rows.append(int(faces[0]) if len(faces) else -1)
             continue
         centre = (seen.xyxy[faces, :2] + seen.xyxy[faces, 2:]) / 2

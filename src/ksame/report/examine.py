@@ -29,6 +29,7 @@ from ksame.geometry import with_ring
 from ksame.report.evidence import Claim, Pairs, Views, claim_of, counted, pairs_of, private_of, views_of
 from ksame.report.record import Pair, Report, record_of
 from ksame.report.trials import (
+    Crowd,
     Look,
     Trial,
     around,
@@ -123,7 +124,7 @@ def audit(
             *reconstructed(trial),
             *intersected(trial, other),
         ]
-        notes += [*why, *_unseen(views)]
+        notes += [*why, *_unseen(views, crowd if gallery is not None else None)]
         table = utility.measures(
             views.before.also,
             views.after.also,
@@ -156,14 +157,18 @@ def _named(results: Sequence[Result]) -> dict[str, NDArray[Any]]:
     return {f"named by {naive.recogniser} (share)": naive.named}
 
 
-def _unseen(views: Views) -> Iterator[str]:
-    """Say in how many pictures no face was found: they count as guesses, and are not dropped."""
-    for names, what in ((views.unseen, "original photos"), (views.faceless, "published pictures")):
+def _unseen(views: Views, crowd: Crowd | None) -> Iterator[str]:
+    """Say in how many pictures no face was found: they are counted, and not dropped."""
+    gallery = int((crowd.largest < 0).sum()) if crowd is not None else 0
+    for count, what in ((len(views.unseen), "original photos"), (gallery, "photos of the gallery")):
+        if count:
+            yield f"In {count} {what} no face was found: nobody can be recognised by them."
+    for names, then in (
+        (views.faceless, "there a recogniser can only guess, and it was counted as guessing"),
+        (views.pointed, "the attacker looked where it was in the original"),
+    ):
         if names:
-            yield (
-                f"In {len(names)} {what} no face was found: there a recogniser can only guess, and it was"
-                " counted as guessing."
-            )
+            yield f"In {len(names)} published pictures no face was found: {then}."
 
 
 def _labels(

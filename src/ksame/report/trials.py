@@ -12,15 +12,24 @@ import numpy as np
 from ksame import attack
 from ksame.attack.pixels import Enhancer, enhanced, estimate, imitated, samples
 from ksame.attack.recognise import Recogniser
-from ksame.attack.score import Result, score
+from ksame.attack.score import RANKS, Result, score
 from ksame.attack.see import Seen
-from ksame.core import CannotGuarantee, FloatArray, InputError, IntArray, UsageError
+from ksame.core import CannotGuarantee, InputError, IntArray, UsageError, WeightsError
 from ksame.gather import Source, sources_of
 from ksame.pipeline import METHODS
 from ksame.release import read_private
 from ksame.replace import kdiff
-from ksame.report.afresh import afresh, known
-from ksame.report.evidence import Claim, Pairs, Views, gallery_subjects, matched, private_of, published
+from ksame.report.afresh import afresh, can, unlike
+from ksame.report.evidence import (
+    Claim,
+    Pairs,
+    Views,
+    gallery_subjects,
+    matched,
+    places,
+    private_of,
+    published,
+)
 
 Look = Callable[..., Seen]
 """``see`` with all but its pictures, its stage and its places."""
@@ -53,8 +62,16 @@ class Trial(NamedTuple):
     @property
     def several(self) -> bool:
         """Whether the gallery has the very photos, and others of the same people besides."""
-        pairs = set(zip(self.crowd.subjects, self.crowd.photos, strict=True))
-        return bool(set(self.photos) & set(self.crowd.photos)) and len(pairs) > len(set(self.crowd.subjects))
+        return self.others(self.crowd.subjects, self.crowd.photos)
+
+    def others(self, subjects: Sequence[str], photos: Sequence[str]) -> bool:
+        """Return whether these are the very photos, and somebody of the release has another one there."""
+        ours = set(zip(self.pairs.subjects, self.photos, strict=True))
+        theirs = set(zip(subjects, photos, strict=True))
+        own: dict[str, set[str]] = {}
+        for who, photo in theirs:
+            own.setdefault(who, set()).add(photo)
+        return bool(ours & theirs) and any(own.get(who, set()) - {photo} for who, photo in ours)
 
 
 def crowd_of(
@@ -67,16 +84,23 @@ def crowd_of(
         largest = np.array([first.get(name, -1) for name in pairs.sources])
         found = np.where(views.before.photo[largest] >= 0, largest, -1)
         named = [pairs.subjects[row] for row in largest]
-        return Crowd(views.before, pairs.subjects, photos, list(pairs.sources.values()), named, found)
+        return _some(Crowd(views.before, pairs.subjects, photos, list(pairs.sources.values()), named, found))
     sources = sources_of(gallery)
-    rule = how or claim.certificate.get("subjects") or ""
-    named = gallery_subjects([source.name for source in sources], pairs, rule)
+    told = claim.certificate.get("subjects")
+    named = gallery_subjects([source.name for source in sources], pairs, how, told)
     if not set(named) & set(pairs.subjects):
         raise UsageError(f"{gallery} shows nobody of the release: say who is who with --subjects.")
     seen = look(sources, stage="looking at the gallery")
     rows = seen.largest(len(sources))
-    places = np.where(rows >= 0, np.arange(len(sources)), -1)
-    return Crowd(seen.rows(rows), named, [str(s.pixels) for s in sources], sources, named, places)
+    found = np.where(rows >= 0, np.arange(len(sources)), -1)
+    return _some(Crowd(seen.rows(rows), named, [str(s.pixels) for s in sources], sources, named, found))
+
+
+def _some(crowd: Crowd) -> Crowd:
+    """Return the crowd if it shows a face: recognisers that see none would make any release look safe."""
+    if (crowd.largest < 0).all():
+        raise InputError("No face was found in any photo that the attacker has: nothing can be measured.")
+    return crowd
 
 
 def direct(trial: Trial, recognisers: Sequence[Recogniser]) -> Iterator[Result]:
@@ -92,7 +116,7 @@ def direct(trial: Trial, recognisers: Sequence[Recogniser]) -> Iterator[Result]:
             apart = partial(run, gallery_photos=crowd.photos, probe_photos=trial.photos)
             yield apart(old, new, crowd.subjects, who, attack="naive, other photo")
         yield run(new, old, who, crowd.subjects, attack="reverse")
-        if claim.bound is not None:
+        if claim.bound is not None and claim.certificate["k"] <= RANKS:
             yield attack.among(naive, claim.certificate["k"])
 
 
@@ -113,35 +137,43 @@ def parrots(
 ) -> tuple[list[Result], list[str]]:
     """Do to the gallery what was done to the release, and look again [N 5.2]; or say why not."""
     claim, pairs, views, crowd = trial
-    if not known(claim.certificate):
+    if not can(claim.certificate):
         return [], ["The method of this folder is not known, so it was not imitated (parrot attack)."]
     there = set(pairs.subjects)
     ours = [i for i, name in enumerate(crowd.named) if name in there]
-    named = [crowd.named[i] for i in ours]
     try:
-        made = afresh(claim.certificate, [crowd.sources[i] for i in ours], named, jobs=jobs)
-    except (CannotGuarantee, InputError) as error:
-        return [], [f"The method could not be imitated on the attacker's photos (parrot attack): {error}"]
-    placed: dict[int, FloatArray] = {}
-    if not claim.portraits:  # where the face of each imitated scene was, should it not be found any more
-        rows = crowd.largest[ours]
-        placed = {
-            p: crowd.seen.points[[r]] for p, r in zip(made.picture, rows, strict=True) if p >= 0 and r >= 0
-        }
-    seen = look(made.pictures, stage="looking at the imitation", placed=placed)
-    picture = np.array(made.picture)
-    faces = seen.rows(np.where(picture >= 0, seen.largest(len(made.pictures))[picture], -1))
+        made = afresh(
+            claim.certificate, [crowd.sources[i] for i in ours], [crowd.named[i] for i in ours], jobs=jobs
+        )
+    except (CannotGuarantee, InputError, UsageError, WeightsError) as error:
+        # a page is passed on, and names no photo
+        why = "some of them are the same, or cannot be read." if "'" in str(error) else str(error)
+        return [], [f"The method could not be imitated on the attacker's photos (parrot attack): {why}"]
+    picture = {str(crowd.sources[i].pixels): p for i, p in zip(ours, made.picture, strict=True)}
+    known = [j for j, who in enumerate(crowd.subjects) if who in there and crowd.photos[j] in picture]
+    if claim.portraits:  # one for each photo, of its largest face, which stands first
+        known = [j for i, j in enumerate(known) if not i or crowd.photos[j] != crowd.photos[known[i - 1]]]
+    at = [picture[crowd.photos[j]] for j in known]
+    spots = crowd.seen.rows(np.array(known, np.intp))
+    seen = look(
+        made.pictures, stage="looking at the imitation", placed={} if claim.portraits else places(spots, at)
+    )
+    if claim.portraits:
+        rows = np.where(np.array(at) >= 0, seen.largest(len(made.pictures))[at], -1)
+    else:
+        rows = matched(seen, at, spots.xyxy, in_place=True)
+    faces = seen.rows(rows)
+    named, photos = [crowd.subjects[j] for j in known], [crowd.photos[j] for j in known]
     results = []
     for one in recognisers:
         codes = faces.codes[one.name], views.after.codes[one.name]
         run = partial(score, one.train, *codes, named, pairs.subjects, recogniser=one.name, bound=claim.bound)
         results.append(run(attack="parrot"))
-        if trial.several:
-            photos = [str(crowd.sources[i].pixels) for i in ours]
+        if trial.several and trial.others(named, photos):
             results.append(
                 run(attack="parrot, other photo", gallery_photos=photos, probe_photos=trial.photos)
             )
-    return results, []
+    return results, list(unlike(claim.certificate))
 
 
 def undone(trial: Trial, recognisers: Sequence[Recogniser], look: Look, jobs: int | None) -> Iterator[Result]:
@@ -152,26 +184,29 @@ def undone(trial: Trial, recognisers: Sequence[Recogniser], look: Look, jobs: in
     claim, pairs, views, crowd = trial
     if claim.certificate.get("method") in METHODS:
         return
-    places = {i: crowd.seen.points[[row]] for i, row in enumerate(crowd.largest) if row >= 0}
-    sharp = samples(crowd.sources, places=places, jobs=jobs)
+    where = {i: crowd.seen.points[[row]] for i, row in enumerate(crowd.largest) if row >= 0}
+    sharp = samples(crowd.sources, places=where, jobs=jobs)
     outputs, at, spots = published(claim, pairs, views.before)
     found = estimate(samples(outputs, places=spots, jobs=jobs), sharp)
     if found.kind is None:
         return
     mimic = [
-        Source(photo.name, partial(imitated, found, photo, places[i])) if i in places else photo
+        Source(photo.name, partial(imitated, found, photo, where[i])) if i in where else photo
         for i, photo in enumerate(crowd.sources)
     ]
-    seen = look(mimic, stage=f"imitating {found.kind}", placed=places)
-    alike = seen.rows(seen.largest(len(mimic)))
+    seen = look(mimic, stage=f"imitating {found.kind}", placed=where)
+    boxes = crowd.seen.rows(crowd.largest).xyxy
+    alike = seen.rows(matched(seen, range(len(mimic)), boxes, in_place=True))
     for one in recognisers:
         codes = alike.codes[one.name], views.after.codes[one.name]
         run = partial(score, one.train, *codes, crowd.named, pairs.subjects, recogniser=one.name)
         yield run(attack="automatic parrot", bound=claim.bound)
+    if len(sharp) < 2:
+        return
     enhancer = Enhancer.fit(sharp, found)
     sharper = [enhanced(one, enhancer) for one in recognisers]
     seen = look(outputs, recognisers=sharper, stage=f"undoing {found.kind}", placed=spots)
-    clear = seen.rows(matched(seen, at, views.before.xyxy))
+    clear = seen.rows(matched(seen, at, views.before.xyxy, in_place=claim.in_place))
     for one in recognisers:
         codes = crowd.seen.codes[one.name], clear.codes[one.name]
         run = partial(score, one.train, *codes, crowd.subjects, pairs.subjects, recogniser=one.name)
@@ -187,7 +222,8 @@ def reconstructed(trial: Trial) -> Iterator[Result]:
     there = ~(np.isnan(old).any(axis=1) | np.isnan(new).any(axis=1))
     who = np.array(pairs.subjects)[there]
     k = claim.certificate["k"]
-    yield attack.reconstruction(old[there], new[there], lambda codes: kdiff(codes, k)[0], subjects=who)
+    if len(np.unique(who)) >= 2 * k:  # of those in whose pictures both faces were found
+        yield attack.reconstruction(old[there], new[there], lambda codes: kdiff(codes, k)[0], subjects=who)
 
 
 def intersected(trial: Trial, other: str | Path | None) -> Iterator[Result]:

@@ -149,6 +149,13 @@ def headline(report: Report) -> Headline:
 
 
 def _headline(report: Report) -> Headline:
+    if report.broken and report.certificate and "files" not in report.certificate:
+        return Headline(
+            "broken",
+            f"This folder is said to keep k = {report.certificate['k']}, and it does not: {report.broken}",
+            "There is no certificate, so the files themselves were counted. k people must share each picture,"
+            " to the last byte.",
+        )
     if report.broken:
         return Headline(
             "broken",
