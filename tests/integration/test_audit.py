@@ -232,3 +232,10 @@ def test_nothing_of_a_face_is_left_on_the_disk(released, people, tmp_path, monke
     monkeypatch.setenv("TMPDIR", str(spot))
     ksame.audit(released, originals=people, attackers="lbp")
     assert not list(spot.rglob("*"))
+
+
+@pytest.mark.parametrize("option", ["-o", "--json"])
+def test_where_nothing_can_be_written_is_told_before_the_work(released, people, cli, tmp_path, option):
+    for place in (tmp_path, tmp_path / "nowhere" / "x"):
+        ran = cli("audit", released, "--originals", people, option, place)
+        assert (ran.code, "cannot be written" in ran.err + ran.out) == (2, True)

@@ -21,7 +21,7 @@ from ksame.report.evidence import (
     gallery_subjects,
     matched,
 )
-from ksame.report.trials import Crowd, Trial, _some
+from ksame.report.trials import Crowd, Trial, _some, same_people
 
 
 def pairs(*inputs: str) -> Pairs:
@@ -96,3 +96,18 @@ def test_other_photos_are_those_of_the_people_and_not_of_strangers():
 def test_an_attacker_who_sees_no_face_at_all_measures_nothing():
     with pytest.raises(InputError, match="nothing can be measured"):
         _some(Crowd(faces([], []), [], [], [], [], np.array([-1, -1])))
+
+
+def test_numbered_people_of_two_releases_are_joined_by_their_photos():
+    rows = [
+        Row("a.jpg", "person-001", 0, "x"),
+        Row("a.jpg", "person-002", 0, "x"),
+        Row("b.jpg", "person-003", 1, "y"),
+    ]
+    other = [
+        Row("b.jpg", "person-001", 0, "x"),
+        Row("c.jpg", "person-001", 0, "y"),
+        Row("d.jpg", "person-002", 1, "z"),
+    ]
+    assert same_people(rows, other, by_name=False) == ["person-003", "person-003", "not here: person-002"]
+    assert same_people(rows, other, by_name=True) == ["person-001", "person-001", "person-002"]

@@ -62,6 +62,7 @@ def audit(
     from ksame.report import audit as examine
 
     page = _page_for(release, output, show_originals)
+    _writable(json_file)
     with progress(quiet) as watch:
         report = examine(
             release,
@@ -106,6 +107,7 @@ def tune(
     from ksame.tune import METHODS
     from ksame.tune import tune as examine
 
+    _writable(output)
     with progress(quiet) as watch:
         tuning = examine(
             inputs,
@@ -170,9 +172,14 @@ def _page_for(release: Path, output: Path | None, show_originals: bool) -> Path:
     page = output or release / REPORT
     if show_originals and release.resolve() in page.resolve().parents:
         raise UsageError("A page that shows originals must not lie in the release: name another with -o.")
-    if not page.parent.is_dir():
-        raise UsageError(f"{page.parent} is not a folder: name a page that can be written.")
+    _writable(page)
     return page
+
+
+def _writable(file: Path | None) -> None:
+    """Refuse a file that cannot be written, before minutes of work."""
+    if file is not None and (file.is_dir() or not file.parent.is_dir()):
+        raise UsageError(f"{file} cannot be written: name a file in a folder that is there.")
 
 
 def _tell(report: Report) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from ksame.attack.see import Seen
 from ksame.core import CannotGuarantee, InputError, IntArray, UsageError, WeightsError
 from ksame.gather import Source, sources_of
 from ksame.pipeline import METHODS
-from ksame.release import read_private
+from ksame.release import Row, read_private
 from ksame.replace import kdiff
 from ksame.report.afresh import afresh, can, unlike
 from ksame.report.evidence import (
@@ -233,11 +234,42 @@ def intersected(trial: Trial, other: str | Path | None) -> Iterator[Result]:
     secret = private_of(other, None)
     if secret is None:
         raise UsageError(f"{other}.private is missing: two releases are compared by their mappings.")
-    rows, _ = read_private(secret)
+    rows, settings = read_private(secret)
+    told = trial.claim.certificate.get("subjects"), settings.get("subjects")
     yield attack.intersection(
         [row.group for row in trial.pairs.rows],
         [row.group for row in rows],
         trial.pairs.subjects,
-        [row.subject for row in rows],
+        same_people(trial.pairs.rows, rows, by_name=not {None, "auto"} & set(told)),
         bound=trial.claim.bound,
     )
+
+
+def same_people(rows: Sequence[Row], others: Sequence[Row], *, by_name: bool) -> list[str]:
+    """Return who the people of a second release are, in the names of the first.
+
+    Parameters
+    ----------
+    rows, others : sequence of Row
+        The two mappings.
+    by_name : bool
+        Whether somebody gave the names. Those that a recogniser gave are numbers, another one for the same
+        person in each release: there only a photo that both have tells who is who.
+    """
+    if by_name:
+        return [row.subject for row in others]
+    ours = dict(zip(_faces(rows), rows, strict=True))
+    known = {
+        row.subject: ours[face].subject
+        for face, row in zip(_faces(others), others, strict=True)
+        if face in ours
+    }
+    return [known.get(row.subject, f"not here: {row.subject}") for row in others]
+
+
+def _faces(rows: Sequence[Row]) -> Iterator[tuple[str, int]]:
+    """Yield the photo of each row, and which of its faces it is: the largest comes first."""
+    turn: Counter[str] = Counter()
+    for row in rows:
+        yield row.input, turn[row.input]
+        turn[row.input] += 1
