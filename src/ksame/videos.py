@@ -23,6 +23,7 @@ from ksame.core import FloatArray, Guarantee, InputError, UsageError
 from ksame.faces.detect import detect, residual
 from ksame.faces.landmarks import landmarks
 from ksame.faces.track import Track, kept, marked, people, tracks, watch
+from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.gather import Watch
 from ksame.journal import Journal, seed_of
 from ksame.masking import Mask, View, calm, code_of, masks
@@ -48,6 +49,7 @@ def disguise(
     keep: Sequence[str | Path] = (),
     pool: str | Path = "shipped",
     names: Literal["random", "keep"] = "keep",
+    corrected: str | Path | None = None,
     quality: int | None = None,
     seed: int | None = None,
     jobs: int | None = None,
@@ -71,6 +73,9 @@ def disguise(
         The people who do not exist: ``shipped``, or a file.
     names : str
         Published file names.
+    corrected : path, optional
+        A folder of tracks as an earlier run wrote them to its private folder, corrected by hand: what they
+        say wins.
     quality : int, optional
         0 to 100; by default no change should be seen.
     seed, jobs, journal, watch
@@ -84,7 +89,7 @@ def disguise(
     seed = seed_of(seed, journal)
     recogniser = default_recogniser()
     model, identities, who = AppearanceSpace.shipped(), pool_of(pool), judges()
-    clips, failures = _followed(found, recogniser, jobs, watch)
+    clips, failures = _followed(found, recogniser, corrected, jobs, watch)
     clips = _recognised(clips, keep, recogniser)
     faces = _new_faces(clips, model, identities, who, texture, seed, watch)
     outputs = file_names([_written_as(clip) for clip in clips], names=names, seed=seed)
@@ -120,9 +125,9 @@ def disguise(
         },
         private=Private(
             mapping=tuple(rows),
-            settings={"method": "shift", "audio": audio, "texture": texture, "names": names, "seed": seed}
-            | {"tracks": [{"input": c.name, "people": [t.person for t in c.tracks]} for c in clips]},
+            settings={"method": "shift", "audio": audio, "texture": texture, "names": names, "seed": seed},
             failures=failures,
+            papers={f"tracks/{clip.name}.json": _told_tracks(clip) for clip in clips},
         ),
     )
 
@@ -133,34 +138,63 @@ class Followed(NamedTuple):
     name: str
     clip: media.Clip
     tracks: tuple[Track, ...]
-    broken: tuple[str, ...]  # what could not be read
+    frames: int  # pictures that could be read
 
 
 def _followed(
-    found: Sequence[media.Photo], recogniser: str, jobs: int | None, tell: Watch | None
+    found: Sequence[media.Photo],
+    recogniser: str,
+    corrected: str | Path | None,
+    jobs: int | None,
+    tell: Watch | None,
 ) -> tuple[list[Followed], tuple[Failure, ...]]:
     """Follow the faces through every video; what cannot be read becomes a failure."""
-    same = RECOGNISERS[recogniser].same_person
     clips: list[Followed] = []
     failures: list[Failure] = []
     for video in found:
         broken: list[str] = []
         try:
-            clip = media.probe(video.path)
-            seen = watch(
-                media.frames(video.path, broken=broken),
-                embed=partial(embed, recogniser),
-                threads=jobs or 2,
-                progress=_told(tell, f"following faces in {video.name}", clip.frames),
-            )
+            clips.append(_follow(video, recogniser, corrected, broken, jobs, tell))
         except InputError as error:
-            failures.append(Failure(video.name, str(error)))
-            continue
+            broken.append(str(error))
         failures += [Failure(video.name, sentence) for sentence in broken]
-        clips.append(Followed(video.name, clip, tracks(seen, same=same), tuple(broken)))
     if not clips:
         raise InputError(f"No video could be read: {failures[0].input}: {failures[0].reason}")
     return clips, tuple(failures)
+
+
+def _follow(
+    video: media.Photo,
+    recogniser: str,
+    corrected: str | Path | None,
+    broken: list[str],
+    jobs: int | None,
+    tell: Watch | None,
+) -> Followed:
+    """Find the tracks of a video, or take those that somebody corrected."""
+    clip = media.probe(video.path)
+    show = partial(embed, recogniser)
+    paper = Path(corrected, f"{video.name}.json") if corrected is not None else None
+    if paper is not None and paper.is_file():
+        count = sum(1 for _ in media.frames(video.path, broken=broken))
+        size = {"width": clip.width, "height": clip.height, "frames": count}
+        told = from_json(paper.read_text(encoding="utf-8"), **size)
+        return Followed(
+            video.name, clip, find_again(told, media.frames(video.path, broken=[]), embed=show), count
+        )
+    seen = watch(
+        media.frames(video.path, broken=broken),
+        embed=show,
+        threads=jobs or 2,
+        progress=_told(tell, f"following faces in {video.name}", clip.frames),
+    )
+    same = RECOGNISERS[recogniser].same_person
+    return Followed(video.name, clip, tracks(seen, same=same), seen.frames)
+
+
+def _told_tracks(clip: Followed) -> str:
+    """Return the tracks of a video as a text that somebody can correct."""
+    return to_json(clip.tracks, width=clip.clip.width, height=clip.clip.height, frames=clip.frames)
 
 
 def _told(tell: Watch | None, stage: str, frames: int) -> Any:
@@ -177,7 +211,9 @@ def _recognised(clips: Sequence[Followed], keep: Sequence[str | Path], recognise
         raise InputError("No face was found in the photos of those who stay visible (--keep).")
     result = []
     for clip, who in zip(clips, names, strict=True):
-        stay = kept(clip.tracks, np.stack(codes), same) if codes else np.zeros(len(clip.tracks), bool)
+        stay = np.array([track.keep for track in clip.tracks], bool)  # somebody may have said so by hand
+        if codes:
+            stay |= kept(clip.tracks, np.stack(codes), same)
         result.append(clip._replace(tracks=marked(clip.tracks, who, stay)))
     return result
 
@@ -205,7 +241,9 @@ def _new_faces(
             views.setdefault(person, []).append(view)
         if tell:
             tell("looking closely", number + 1, len(clips))
-    everyone = dict.fromkeys(track.person for clip in clips for track in clip.tracks)
+    everyone: dict[str, Mask | None] = dict.fromkeys(t.person for clip in clips for t in clip.tracks)
+    if not views:
+        return everyone
     known = sorted(views)
     rng = np.random.default_rng(seed)
     looked = [some[:: max(1, len(some) // VIEWS)][:VIEWS] for some in (views[person] for person in known)]

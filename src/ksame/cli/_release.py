@@ -81,6 +81,10 @@ def run(
     ] = "code",
     keep: Annotated[list[Path] | None, typer.Option(help="Photos of people who stay visible.")] = None,
     quality: Annotated[int | None, typer.Option(help="Of videos, 0 to 100 [80].")] = None,
+    tracks: Annotated[
+        Path | None,
+        typer.Option(help="Tracks of videos, corrected by hand: PRIVATE/tracks of an earlier run."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run was.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier release.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Do all but write.")] = False,
@@ -119,6 +123,7 @@ def run(
                     keep=keep or (),
                     names=names or "keep",
                     quality=quality,
+                    corrected=tracks,
                     **{name: common[name] for name in ("seed", "jobs", "journal", "watch")},
                 )
             elif method in AD_HOC:

