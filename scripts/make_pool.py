@@ -111,14 +111,21 @@ def main():
 def make(given, faces, space, generator):
     """Build the pool against the faces it must not resemble, and write all there is to publish."""
     real, net = seen_photos(faces, RECOGNISER), RECOGNISERS[RECOGNISER]
+    near = []
+
+    def refuse(seen):
+        near.extend(nearest(seen, real) < net.same_person)
+        return np.array(near[len(near) - len(seen) :], dtype=bool)
+
     pool = build(
         given.size,
         generator=generator,
         seed=1,
         recogniser=RECOGNISER,
-        refuse=lambda seen: nearest(seen, real) < net.same_person,
+        refuse=refuse,
         watch=lambda *a: print(*a, flush=True),
     )
+    print(f"too near to a real face: {sum(near)} of {len(near)}", flush=True)
     given.output.mkdir(parents=True, exist_ok=True)
     generator.save(given.output / "generator.npz")
     pool.save(given.output / "pool.npz")

@@ -7,6 +7,7 @@ direction. No real person's face takes part, so that a pool may be published wit
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib import resources
@@ -24,12 +25,13 @@ from ksame.pool.generator import Generator, arrays, conditions, digest
 from ksame.render import Surrogate, portrait
 from ksame.replace import kdiff
 from ksame.represent import AppearanceSpace
-from ksame.represent.embedding import RECOGNISERS, default_recogniser
+from ksame.represent.embedding import RECOGNISERS, Recogniser, default_recogniser
 
 SMILING = -0.9  # [S 8.4.3 (a)]: just neutral
 # Deviation: the paper takes faces that score above 0.6 [S 8.4.3 (c)], which means something for LSGAN only;
 # we take the better half of those made to the same conditions.
 STANDING = 0.5
+PRESENCE = 0.5  # below, the landmark network sees no face
 OFF = 0.065  # of the distance between the eyes: as far as the mesh may see landmarks from where they are
 # The least distance of two pool faces, as a share of the recogniser's threshold for one person; of one in a
 # thousand pairs it is less. From a face to its de-identified one it is the whole threshold.
@@ -194,7 +196,8 @@ def build(
     if name not in RECOGNISERS:
         raise UsageError(f"There is no recogniser {name!r}: choose one of {', '.join(RECOGNISERS)}.")
     limit = RECOGNISERS[name].same_person
-    pool, want = Candidates(*(np.zeros((0, n)) for n in (len(generator.scale), 3, 1))), size
+    # of three faces one is lost to _far; to move the others again would cost a look at each
+    pool, want = Candidates(*(np.zeros((0, n)) for n in (len(generator.scale), 3, 1))), size + size // 2
     for _ in range(20 + size // 5):
         more = candidates(BATCH, generator, space, name, source)
         more = more if refuse is None else more.at(~refuse(more.seen))
@@ -281,19 +284,21 @@ def frontal(codes: FloatArray, space: AppearanceSpace) -> NDArray[np.bool_]:
 
 def look(codes: FloatArray, space: AppearanceSpace, recogniser: str) -> tuple[NDArray[np.bool_], FloatArray]:
     """Draw faces; return which (n,) are seen where they were meant to be, and how a recogniser sees those."""
-    net, scale = RECOGNISERS[recogniser], space.detail.shape[1] / FRAME.width
-    found = np.zeros(len(codes), bool)
-    seen: list[FloatArray] = [np.zeros((0, net.dimensions))]
-    for row, code in enumerate(codes):
-        shape = space.shapes(code[None])[0] * scale
-        picture = portrait(Surrogate(space.decode(code[None])[0], shape))
-        points, presence = landmarks(picture, detect(picture))
-        if len(points) != 1 or presence[0] < 0.5:
-            continue
-        found[row] = off(points[0], shape) < OFF
-        if found[row]:
-            seen.append(net.codes(net.chips(picture, shape[None])))
-    return found, np.concatenate(seen)
+    net = RECOGNISERS[recogniser]
+    with ThreadPoolExecutor() as workers:  # networks and drawing leave Python's lock
+        views = list(workers.map(lambda code: _seen(code, space, net), codes))
+    found = np.array([len(view) == 1 for view in views], dtype=bool)
+    return found, np.concatenate([np.zeros((0, net.dimensions)), *views])
+
+
+def _seen(code: FloatArray, space: AppearanceSpace, net: Recogniser) -> FloatArray:
+    """Return how a recogniser sees one face (1, e); nothing (0, e) if it is not where it was meant to be."""
+    shape = space.shapes(code[None])[0] * space.detail.shape[1] / FRAME.width
+    picture = portrait(Surrogate(space.decode(code[None])[0], shape))
+    points, presence = landmarks(picture, detect(picture))
+    if len(points) != 1 or presence[0] < PRESENCE or off(points[0], shape) >= OFF:
+        return np.zeros((0, net.dimensions))
+    return net.codes(net.chips(picture, shape[None]))
 
 
 def off(points: FloatArray, shape: FloatArray) -> float:
