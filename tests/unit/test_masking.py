@@ -24,7 +24,7 @@ from ksame.geometry import (
     transform,
     with_ring,
 )
-from ksame.masking import Mask, View, calm, code_of, far_enough, look, masks
+from ksame.masking import Mask, View, apart, calm, code_of, look, masks
 from ksame.masking.mask import _nearest, _same_gaps, spread_over
 
 quick = settings(max_examples=25, deadline=None)
@@ -137,7 +137,7 @@ def test_values_are_spread_over_a_mesh_as_a_raster_does(seed, scale):
     quickly = spread_over(target, model.ringed, values, size)
     away = np.abs(quickly - exact)[raster.covered]
     assert np.quantile(away, 0.9) < 0.05 + 0.2 / scale  # off on edges only
-    assert away.max() < 3 / scale
+    assert away.max() <= np.ptp(values[model.ringed], axis=1).max()
     found = (quickly != 0).any(axis=2)
     assert found[raster.covered].all()
     assert not found[cv2.dilate(raster.covered.astype(np.uint8), np.ones((3, 3))) == 0].any()
@@ -146,7 +146,7 @@ def test_values_are_spread_over_a_mesh_as_a_raster_does(seed, scale):
 def test_a_shut_lid_has_no_slope():
     target = np.array([[0, 0], [20, 0], [10, 0.01], [10, 15.0]])
     found = spread_over(target, np.array([[0, 1, 2], [0, 1, 3]]), np.array([[0.0], [1], [2], [3]]), (20, 24))
-    assert found.min() >= -0.2 and found.max() <= 3.2
+    assert found.min() >= 0 and found.max() <= 3
 
 
 def test_nothing_of_the_old_face_is_left_and_nothing_far_away_changes():
@@ -293,13 +293,13 @@ def test_the_nearest_covered_pixel():
 # which face
 
 
-def test_far_enough_means_for_every_recogniser_and_everybody():
+def test_the_recogniser_and_the_person_that_are_nearest_count():
     new = {"sface": np.array([[0.0, 0], [5, 0]]), "dlib": np.array([[0.0]])}
-    near, far = {"sface": np.array([[1.0, 0]])}, {"sface": np.array([[1.1, 0], [3, 0]])}
-    assert far_enough(new, [far, {}])
-    assert not far_enough(new, [far, near])
-    assert not far_enough(new, [far], margin=1.2)
-    assert not far_enough(new, [far, {"dlib": np.array([[0.4]])}])
+    near, far = {"sface": np.array([[1.02, 0]])}, {"sface": np.array([[2.04, 0], [3.5, 0]])}
+    assert apart(new, []) == apart(new, [{}]) == np.inf
+    assert apart(new, [far]) == pytest.approx(1.5 / 1.02)
+    assert apart(new, [far, near]) == pytest.approx(1)
+    assert apart(new, [far, {"dlib": np.array([[0.12]])}]) == pytest.approx(0.25)
 
 
 def fake_embed(monkeypatch, seen):
@@ -327,6 +327,14 @@ def test_whom_every_face_gives_away_gets_none(monkeypatch):
     assert masks(drawn.model(), views, *pool(), recognisers=["sface"], tries=3) == [None]
     small = tuple(part[:2] for part in pool())
     assert masks(drawn.model(), views, *small, recognisers=["sface"]) == [None]
+
+
+def test_whom_no_face_hides_by_far_gets_one_that_hides_enough(monkeypatch):
+    answers = iter([0.0, 1.1, 1.05, 1.03])  # the old face, then three trials, all within 1.15 x 1.02
+    fake_embed(monkeypatch, lambda name, rgb, points: np.array([[next(answers)]]))
+    made = masks(drawn.model(), [[people()[0]]], *pool(), recognisers=["sface"], tries=3)
+    assert made[0] is not None
+    assert next(answers, None) is None  # what was tried is not tried again
 
 
 def test_another_pool_face_is_taken_when_one_is_too_near(monkeypatch):

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from ksame.masking.choose import far_enough, masks
+from ksame.masking.choose import apart, masks
 from ksame.masking.look import View, calm, code_of
 from ksame.masking.mask import Mask
 
-__all__ = ["Mask", "View", "calm", "code_of", "far_enough", "masks"]
+__all__ = ["Mask", "View", "apart", "calm", "code_of", "masks"]

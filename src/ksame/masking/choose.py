@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from ksame.replace import identities
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, embed
 
+Known = Mapping[str, FloatArray]
+"""What each recogniser makes of some views: name to (n, d)."""
+
 
 def masks(
     model: AppearanceSpace,
@@ -22,9 +26,9 @@ def masks(
     *,
     recognisers: Sequence[str],
     texture: Texture = "code",
-    margin: float = 1.0,
+    margin: float = 1.2,
     among: int = 1,
-    tries: int = 20,
+    tries: int = 24,
     rng: RandomState = None,
 ) -> list[Mask | None]:
     """Return a mask for each person, drawn from distinct pool faces, that recognisers do not see through.
@@ -45,57 +49,68 @@ def masks(
     texture : str
         How they will be drawn: see ``Mask.draw``.
     margin : float
-        How far faces must be apart, in the distances up to which recognisers take two for one person.
+        How far faces should be apart, in the distances up to which recognisers take two for one person.
+        Where no face that is tried is as far away, four smaller margins are asked for, the last of them 1.
     among, rng : see ``replace.identities``
     tries : int
-        Rounds until those who are still recognised get None: they must be covered.
+        Pool faces that are tried, nearest first. Who is recognised in all gets None: they must be covered.
     """
     source = np.random.default_rng(rng)
+    codes = [[code_of(model, view) for view in views] for views in people]
+    gamma = np.array([np.mean(own, axis=0)[: len(model.nuisance)] for own in codes])
     old = [_known(views, recognisers) for views in people]
-    gamma = np.array([np.mean([code_of(model, v) for v in views], axis=0) for views in people])[
-        :, : len(model.nuisance)
-    ]
-    used = np.zeros((len(people), len(pool_codes)), bool)
+    new: list[Known] = [{} for _ in people]
     found: list[Mask | None] = [None] * len(people)
-    new: list[Mapping[str, FloatArray]] = [{} for _ in people]
-    for _ in range(tries):
-        open_ = [i for i, mask in enumerate(found) if mask is None]
-        if not open_ or used[open_].all(axis=1).any():
-            break
-        rows = identities(
-            gamma[open_], pool_codes, nuisance=model.nuisance, used=used[open_], among=among, rng=source
-        )
-        for i, row in zip(open_, rows.tolist(), strict=True):
-            mask = Mask.of(model, people[i], pool_codes[row], pool_shifted[row])
-            seen = _known([_tried(mask, view, texture) for view in people[i]], recognisers)
-            used[i, row] = True
-            if far_enough(seen, [*old, *new], margin=margin):
-                found[i], new[i] = mask, seen
-                used[:, row] = True
+    taken = np.zeros(len(pool_codes), bool)
+
+    @cache
+    def tried(person: int, row: int) -> tuple[Mask, Known]:
+        mask = Mask.of(model, people[person], pool_codes[row], pool_shifted[row], codes=codes[person])
+        pairs = zip(people[person], codes[person], strict=True)
+        return mask, _known([_worn(mask, view, code, texture) for view, code in pairs], recognisers)
+
+    for needed in np.linspace(max(margin, 1.0), 1.0, 5):
+        used = np.tile(taken, (len(people), 1))
+        for _ in range(tries):
+            left = [i for i, mask in enumerate(found) if mask is None]
+            if (
+                not left
+                or np.count_nonzero(~used[left].all(axis=0)) < len(left)
+                or used[left].all(axis=1).any()
+            ):
+                break
+            rows = identities(
+                gamma[left], pool_codes, nuisance=model.nuisance, used=used[left], among=among, rng=source
+            )
+            for i, row in zip(left, rows.tolist(), strict=True):
+                mask, seen = tried(i, row)
+                used[i, row] = True
+                if apart(seen, [*old, *new]) > needed:
+                    found[i], new[i] = mask, seen
+                    used[:, row] = taken[row] = True
     return found
 
 
-def far_enough(
-    new: Mapping[str, FloatArray], others: Sequence[Mapping[str, FloatArray]], *, margin: float = 1.0
-) -> bool:
-    """Whether no recogniser takes a new face for one of the others.
+def apart(new: Known, others: Sequence[Known]) -> float:
+    """Return how far a new face is from others, for the recogniser that finds it nearest; infinity for none.
+
+    In the distances up to which recognisers take two codes for one person: above 1 none of them does.
 
     Parameters
     ----------
     new, others : mapping of str to (n, d)
         What each recogniser makes of some views; faces without a code of a recogniser are not compared.
-    margin : float
-        Least distance, in those up to which a recogniser takes two codes for one person.
     """
-    return all(
-        np.linalg.norm(codes[:, None] - other[name], axis=2).min() > margin * RECOGNISERS[name].same_person
+    ratios = (
+        np.linalg.norm(codes[:, None] - other[name], axis=2).min() / RECOGNISERS[name].same_person
         for other in others
         for name, codes in new.items()
         if name in other
     )
+    return float(min(ratios, default=np.inf))
 
 
-def _known(views: Sequence[View], recognisers: Sequence[str]) -> dict[str, FloatArray]:
+def _known(views: Sequence[View], recognisers: Sequence[str]) -> Known:
     """Return what each recogniser makes of some views: name to (n, d)."""
     return {
         name: np.concatenate([embed(name, view.rgb, view.points[None]) for view in views])
@@ -103,8 +118,7 @@ def _known(views: Sequence[View], recognisers: Sequence[str]) -> dict[str, Float
     }
 
 
-def _tried(mask: Mask, view: View, texture: Texture) -> View:
+def _worn(mask: Mask, view: View, code: FloatArray, texture: Texture) -> View:
     """Return a person's view with the mask on."""
-    code = code_of(mask.model, view)
     new = mask.draw(view.rgb, view.points, code, texture=texture)
     return View(new, mask.worn(landmarks_of(view.points, code, mask.model)))

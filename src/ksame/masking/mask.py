@@ -72,9 +72,20 @@ class Mask:
     move: FloatArray
 
     @classmethod
-    def of(cls, model: AppearanceSpace, views: Sequence[View], hat: FloatArray, hat_d: FloatArray) -> Self:
-        """Make a person's mask from some views and a pool face (d,), before and after k-Diff-furthest."""
-        codes = [code_of(model, view) for view in views]
+    def of(
+        cls,
+        model: AppearanceSpace,
+        views: Sequence[View],
+        hat: FloatArray,
+        hat_d: FloatArray,
+        *,
+        codes: Sequence[FloatArray] | None = None,
+    ) -> Self:
+        """Make a person's mask from some views and a pool face (d,), before and after k-Diff-furthest.
+
+        ``codes`` are those of the views, if they are known.
+        """
+        codes = codes or [code_of(model, view) for view in views]
         gamma = np.mean(codes, axis=0)[: len(model.nuisance)]
         most = MOST * model.deviation
         shift = np.where(model.nuisance, 0, hat_d - hat)
@@ -233,10 +244,13 @@ def spread_over(
     for which, corner in enumerate(np.rint(target[triangles] * 8).astype(np.int32)):
         cv2.fillConvexPoly(label, corner, which, cv2.LINE_8, 3)  # in eighths of a pixel
     pixel = np.flatnonzero(label >= 0)
-    plane = planes.astype(np.float32)[label.ravel()[pixel]]  # (p, 3, c)
+    which_one = label.ravel()[pixel]
+    plane = planes.astype(np.float32)[which_one]  # (p, 3, c)
     y, x = (part.astype(np.float32)[:, None] for part in np.divmod(pixel, size[1]))
+    # a pixel on the edge of a thin triangle lies outside it: no value is beyond those of its corners
+    low, high = (end(values[triangles], axis=1).astype(np.float32)[which_one] for end in (np.min, np.max))
     found = np.zeros((label.size, values.shape[1]), np.float32)
-    found[pixel] = x * plane[:, 0] + y * plane[:, 1] + plane[:, 2]
+    found[pixel] = np.clip(x * plane[:, 0] + y * plane[:, 1] + plane[:, 2], low, high)
     return found.reshape(*size[:2], -1)
 
 
