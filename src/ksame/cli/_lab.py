@@ -63,6 +63,7 @@ def audit(
 
     page = _page_for(release, output, show_originals)
     _writable(json_file)
+    _beside(json_file, release)
     with progress(quiet) as watch:
         report = examine(
             release,
@@ -173,7 +174,17 @@ def _page_for(release: Path, output: Path | None, show_originals: bool) -> Path:
     if show_originals and release.resolve() in page.resolve().parents:
         raise UsageError("A page that shows originals must not lie in the release: name another with -o.")
     _writable(page)
+    _beside(page, release)
     return page
+
+
+def _beside(file: Path | None, release: Path) -> None:
+    """Refuse to add a file to a release, which would not verify any more; the report is the one exception."""
+    inside = file is not None and release.resolve() in file.resolve().parents
+    if file is not None and inside and file.resolve() != (release / REPORT).resolve():
+        raise UsageError(
+            f"{file} would lie in the release, which holds {REPORT} and what was certified only."
+        )
 
 
 def _writable(file: Path | None) -> None:

@@ -16,8 +16,8 @@ import pandas as pd
 from ksame import weights
 from ksame.attack.recognise import Recogniser
 from ksame.attack.score import Result
-from ksame.core import FloatArray
-from ksame.release import SOFTWARE
+from ksame.core import FloatArray, UsageError
+from ksame.release import CERTIFICATE, SOFTWARE
 
 STABLE = ("attack", "recogniser", "rank1", "low", "high", "chance", "bound", "verdict", "probes", "gallery")
 MORE = ("people", "tpr", "faceless")
@@ -98,8 +98,12 @@ class Report:
         return page(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the page."""
-        Path(path).write_text(self.to_html(), encoding="utf-8")
+        """Write the page; one that shows originals is refused a place among what is published."""
+        page = Path(path)
+        folders = page.resolve().parents
+        if any(pair.before for pair in self.pairs) and any((f / CERTIFICATE).is_file() for f in folders):
+            raise UsageError("A page that shows originals must not lie in a release: name another place.")
+        page.write_text(self.to_html(), encoding="utf-8")
 
     def to_json(self) -> str:
         """Return the stable keys of the contract, and some more; what is not a number is null."""

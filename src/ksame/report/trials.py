@@ -58,7 +58,7 @@ class Trial(NamedTuple):
     @property
     def photos(self) -> list[str]:
         """The photo that each published face was made from."""
-        return [str(self.pairs.sources[row.input].pixels) for row in self.pairs.rows]
+        return [_file(self.pairs.sources[row.input]) for row in self.pairs.rows]
 
     @property
     def several(self) -> bool:
@@ -75,12 +75,17 @@ class Trial(NamedTuple):
         return bool(ours & theirs) and any(own.get(who, set()) - {photo} for who, photo in ours)
 
 
+def _file(photo: Source) -> str:
+    """Return the file of a photo, however its path was written."""
+    return str(photo.pixels.resolve() if isinstance(photo.pixels, Path) else photo.name)
+
+
 def crowd_of(
     gallery: str | Path | None, how: str | None, claim: Claim, pairs: Pairs, views: Views, look: Look
 ) -> Crowd:
     """Return the originals, or the gallery that was given: the largest face of each of its photos."""
     if gallery is None:
-        photos = [str(pairs.sources[row.input].pixels) for row in pairs.rows]
+        photos = [_file(pairs.sources[row.input]) for row in pairs.rows]
         first = {row.input: i for i, row in reversed([*enumerate(pairs.rows)])}
         largest = np.array([first.get(name, -1) for name in pairs.sources])
         found = np.where(views.before.photo[largest] >= 0, largest, -1)
@@ -94,7 +99,7 @@ def crowd_of(
     seen = look(sources, stage="looking at the gallery")
     rows = seen.largest(len(sources))
     found = np.where(rows >= 0, np.arange(len(sources)), -1)
-    return _some(Crowd(seen.rows(rows), named, [str(s.pixels) for s in sources], sources, named, found))
+    return _some(Crowd(seen.rows(rows), named, [*map(_file, sources)], sources, named, found))
 
 
 def _some(crowd: Crowd) -> Crowd:
@@ -150,7 +155,7 @@ def parrots(
         # a page is passed on, and names no photo
         why = "some of them are the same, or cannot be read." if "'" in str(error) else str(error)
         return [], [f"The method could not be imitated on the attacker's photos (parrot attack): {why}"]
-    picture = {str(crowd.sources[i].pixels): p for i, p in zip(ours, made.picture, strict=True)}
+    picture = {_file(crowd.sources[i]): p for i, p in zip(ours, made.picture, strict=True)}
     known = [j for j, who in enumerate(crowd.subjects) if who in there and crowd.photos[j] in picture]
     if claim.portraits:  # one for each photo, of its largest face, which stands first
         known = [j for i, j in enumerate(known) if not i or crowd.photos[j] != crowd.photos[known[i - 1]]]
