@@ -182,3 +182,10 @@ def test_stills_of_few_people(publish, people, cli, tmp_path, recogniser):
     same = RECOGNISERS[recogniser].same_person
     assert np.linalg.norm(seen["00001_aa"] - seen["00001_ab"]) < same, "one person, one new face"
     assert np.linalg.norm(seen["00001_aa"] - seen["00005_aa"]) > same / 2
+
+
+def test_a_pool_is_built_and_used(clip, cli, tmp_path):
+    made = cli("pool", "build", "-o", tmp_path / "pool.npz", "--size", "4", "--seed", "1", "-q")
+    assert made.code == 0
+    ran = cli("run", clip, "-o", tmp_path / "out", "--pool", tmp_path / "pool.npz", "--json", "-q")
+    assert (ran.code, ran.json["people"]) == (0, 1)

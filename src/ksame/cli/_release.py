@@ -25,6 +25,7 @@ from ksame.obscure import METHODS as AD_HOC
 from ksame.openset import shifted
 from ksame.partition import METHODS as PARTITIONS
 from ksame.pipeline import METHODS, deidentify
+from ksame.pool import build
 from ksame.release import CERTIFICATE, Release, check_folders, verify
 from ksame.render import Composite
 from ksame.training import train
@@ -38,6 +39,10 @@ model_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="The appearance model: train one of your own."
 )
 app.add_typer(model_app, name="model")
+pool_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="People who do not exist, whose faces videos borrow."
+)
+app.add_typer(pool_app, name="pool")
 
 
 @app.command()
@@ -81,6 +86,9 @@ def run(
     ] = "code",
     keep: Annotated[list[Path] | None, typer.Option(help="Photos of people who stay visible.")] = None,
     quality: Annotated[int | None, typer.Option(help="Of videos, 0 to 100 [80].")] = None,
+    pool: Annotated[
+        str, typer.Option(help="People who do not exist: shipped, or a file by pool build.")
+    ] = "shipped",
     tracks: Annotated[
         Path | None,
         typer.Option(help="Tracks of videos, corrected by hand: PRIVATE/tracks of an earlier run."),
@@ -113,7 +121,13 @@ def run(
             }
             if method == "shift" and not find_videos(inputs):
                 release = shifted(
-                    inputs, publish=publish, subjects=subjects, texture=texture, names=names, **common
+                    inputs,
+                    publish=publish,
+                    subjects=subjects,
+                    texture=texture,
+                    pool=pool,
+                    names=names,
+                    **common,
                 )
             elif method == "shift":
                 release = disguise(
@@ -124,6 +138,7 @@ def run(
                     names=names or "keep",
                     quality=quality,
                     corrected=tracks,
+                    pool=pool,
                     **{name: common[name] for name in ("seed", "jobs", "journal", "watch")},
                 )
             elif method in AD_HOC:
@@ -248,6 +263,28 @@ def train_model(
     if not quiet:
         console.print(escape(str(training)))
         console.print(f"[green]✓[/] {escape(str(training.report))}")
+
+
+@pool_app.callback()
+def _pool() -> None:
+    """People who do not exist, whose faces videos borrow."""
+
+
+@pool_app.command(name="build")
+def build_pool(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The pool file to write, .npz.")],
+    size: Annotated[int, typer.Option(help="How many people.")] = 400,
+    k: Annotated[int, typer.Option("-k", help="The most faces in a cluster of k-Diff-furthest.")] = 2,
+    seed: Annotated[int | None, typer.Option(help="Repeat a run.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Make up people: drawn by the generator, checked, and de-identified once by k-Diff-furthest."""
+    with progress(quiet) as watch:
+        pool = build(size, k=k, seed=seed, watch=watch)
+    pool.save(output)
+    if not quiet:
+        console.print(escape(pool.checked))
+        console.print(f"[green]✓[/] {len(pool)} people who do not exist: {escape(str(output))}")
 
 
 def _method_for(inputs: list[Path], method: str | None) -> str:
