@@ -64,11 +64,14 @@ def masks(
     taken = np.zeros(len(pool_codes), bool)
 
     @cache
-    def tried(person: int, row: int) -> tuple[Mask, Known]:
+    def tried(person: int, row: int) -> tuple[Mask, Known | None]:
         mask = Mask.of(model, people[person], pool_codes[row], pool_shifted[row], codes=codes[person])
-        # every other view: the old face is known from all of them
-        pairs = zip(people[person][::2], codes[person][::2], strict=True)
-        return mask, _known([_worn(mask, view, code, texture) for view, code in pairs], recognisers)
+        each: list[Known] = []
+        for view, code in zip(people[person], codes[person], strict=True):
+            each.append(_known([_worn(mask, view, code, texture)], recognisers))
+            if apart(each[-1], old) <= 1:  # one view that gives the person away is enough
+                return mask, None
+        return mask, {name: np.concatenate([known[name] for known in each]) for name in recognisers}
 
     for needed in np.linspace(max(margin, 1.0), 1.0, 5):
         used = np.tile(taken, (len(people), 1))
@@ -86,7 +89,7 @@ def masks(
             for i, row in zip(left, rows.tolist(), strict=True):
                 mask, seen = tried(i, row)
                 used[i, row] = True
-                if apart(seen, [*old, *new]) > needed:
+                if seen is not None and apart(seen, [*old, *new]) > needed:
                     found[i], new[i] = mask, seen
                     used[:, row] = taken[row] = True
     return found
