@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame import media, weights
-from ksame.core import FaceSet, Guarantee, UsageError
+from ksame.core import FaceSet, Guarantee, UsageError, WeightsError
 from ksame.faces.detect import residual
 from ksame.gather import Gathered, Picture, Watch, gather, pixels, sources_of
 from ksame.geometry import FRAME, GROUND, to_frame, transform
@@ -50,6 +50,15 @@ def judges() -> list[str]:
     return here or [default_recogniser()]
 
 
+def closer() -> list[str]:
+    """Return the network that looks closer at lids, brows and lips, if it is here or can be had."""
+    try:
+        weights.fetch(["landmarker"])
+    except WeightsError:
+        return []
+    return ["landmarker"]
+
+
 def shifted(
     inputs: Picture | Iterable[Picture],
     *,
@@ -83,6 +92,7 @@ def shifted(
     found = gather(sources, scale=0.5, jobs=jobs, engine=engine, journal=journal, watch=watch)
     faces, told = name_faces(found, given)
     model, identities, who = AppearanceSpace.shipped(), pool_of(pool), judges()
+    near = closer()  # before any face is looked at
     new = _new_faces(found, faces, model, identities, who, texture, seed)
     names = names or ("keep" if publish == "scene" else "random")
     if publish == "scene":
@@ -95,7 +105,7 @@ def shifted(
         files, inspect = dict(sorted(zip(outputs, drawn, strict=True))), _left
     order = {person: i for i, person in enumerate(sorted(new))}
     group = [order[person] for person in faces.subject.tolist()]
-    used = ["yunet", "mesh", "blazeface", *([told.recogniser] if told.recogniser else []), *who]
+    used = ["yunet", "mesh", "blazeface", *([told.recogniser] if told.recogniser else []), *who, *near]
     assumptions = (SHIFTED, *([AROUND] if publish == "scene" else []), told.assumption)
     return Release(
         files=files,

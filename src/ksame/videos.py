@@ -27,7 +27,7 @@ from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.gather import Watch
 from ksame.journal import Journal, seed_of
 from ksame.masking import Mask, View, calm, code_of, masks
-from ksame.openset import SHIFTED, VIEWS, Texture, judges, pool_of
+from ksame.openset import SHIFTED, VIEWS, Texture, closer, judges, pool_of
 from ksame.pool import Pool
 from ksame.release import Failure, Private, Release, Row
 from ksame.represent import AppearanceSpace
@@ -89,6 +89,7 @@ def disguise(
     seed = seed_of(seed, journal)
     recogniser = default_recogniser()
     model, identities, who = AppearanceSpace.shipped(), pool_of(pool), judges()
+    near = closer()  # before any face is looked at
     clips, failures = _followed(found, recogniser, corrected, jobs, watch)
     clips = _recognised(clips, keep, recogniser)
     faces = _new_faces(clips, model, identities, who, texture, seed, watch)
@@ -104,7 +105,7 @@ def disguise(
         for clip, output in zip(clips, outputs, strict=True)
     }
     assumptions = (SHIFTED, AROUND, *([DISGUISED] if audio == "disguise" else ()))
-    used = ["yunet", "mesh", "blazeface", recogniser, *who]
+    used = ["yunet", "mesh", "blazeface", recogniser, *who, *near]
     return Release(
         files={},
         clips=done,
