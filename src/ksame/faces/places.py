@@ -30,7 +30,7 @@ def regions(
     """Return a box for every picture: where the face was seen, or wherever it may have gone meanwhile.
 
     It is as large as the face was around then, for half a face behind a post has half a box. Away from
-    sightings it moves on as the nearest ones did, and grows with every picture, up to its own side.
+    sightings it moves on as the nearest ones did, and grows with every picture, up to 2.5 times its side.
     """
     region, t = between(box, at, count), np.arange(count)
     side = (region[:, 2:] - region[:, :2]).max(axis=1)
@@ -44,7 +44,7 @@ def regions(
     step = np.linalg.norm(pace, axis=1)[nearest]
     unknown = np.abs(at[nearest] - t)  # pictures from any sighting, and from one that a detector made
     unseen = np.abs(at[good | seen][_nearest(at[good | seen], t)] - t)
-    grow = np.minimum(0.05 * side * unseen + 0.5 * step * unknown, side)
+    grow = np.minimum(0.05 * side * unseen + 0.5 * step * unknown, 0.75 * side)
     half = np.maximum(region[:, 2:] - region[:, :2], side[:, None]) / 2 + grow[:, None]
     centre = (region[:, :2] + region[:, 2:]) / 2
     return np.concatenate([centre - half, centre + half], axis=1)

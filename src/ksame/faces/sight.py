@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FloatArray, UsageError
-from ksame.faces.detect import DETECTORS, Boxes, detect, second, suppress
+from ksame.faces.detect import DETECTORS, Boxes, _passes, _resized, _turned_back, suppress
 from ksame.faces.follow import (
     APART,
     PRESENT,
@@ -46,6 +46,8 @@ Embed = Callable[[RGB, FloatArray], FloatArray]
 SMALL = 640  # px: the longest side at which each picture is searched
 EVERY, SWEEP = 2, 25  # pictures from one quick search to the next, and from one thorough search to the next
 CHANGE = 20.0  # mean difference of two thumbnails, in grey levels, that means haste or another scene
+SURE = 0.8  # score from which a face is surely upright
+LIKELY = 0.65  # score from which a detector alone is believed: it takes hands for faces below that
 MEMORY = 48  # pictures through which a new face is followed backwards
 PATIENCE = 50  # pictures for which a lost face is looked for
 CODES = 8  # codes of a chain at most
@@ -181,8 +183,7 @@ def _searched(frames: Iterable[Picture], threads: int) -> Iterator[_Seen]:
         for frame in frames:
             rgb = frame.rgb
             scale = min(1.0, SMALL / max(rgb.shape[:2]))
-            size = [max(1, round(side * scale)) for side in rgb.shape[1::-1]]
-            small = rgb if scale == 1 else np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA))
+            small = _resized(rgb, scale)
             before, thumb = thumb, _thumbnail(small)
             change = 0.0 if before is None else _change(before, thumb)
             waiting.append((pool.submit(_search, frame.index, rgb, small, change), change))
@@ -221,12 +222,25 @@ def _search(index: int, rgb: RGB, small: RGB, change: float) -> _Seen:
     """Search one picture: thoroughly now and then or in a new scene, quickly every second time."""
     boxes = Boxes.none()
     if change > CHANGE or index % SWEEP == 0:
-        boxes = Boxes.join([detect(rgb), second(rgb)])
-        boxes = boxes[suppress(boxes.xyxy, boxes.score)]
+        boxes = _thorough(rgb, small)
     elif index % EVERY == 0 or abs(change) > CHANGE:
         ratio = np.array(rgb.shape[1::-1]) / small.shape[1::-1]
         boxes = DETECTORS["yunet"][0](small).moved(lambda p: p * ratio)
     return _Seen(index, rgb, small, False, boxes)
+
+
+def _thorough(rgb: RGB, small: RGB) -> Boxes:
+    """Search a picture with two detectors up to 1280 px; where no face is sure, also turned."""
+    view = _resized(rgb, min(1.0, 2 * SMALL / max(rgb.shape[:2])))
+    ratio, fine = (np.array(rgb.shape[1::-1]) / x.shape[1::-1] for x in (small, view))
+    quick = DETECTORS["yunet"][0]
+    found = [_passes(DETECTORS[name][0], view).moved(lambda p: p * fine) for name in ("yunet", "blazeface")]
+    sure = any((boxes.score >= SURE).any() for boxes in found)
+    for turns in () if sure else (1, 2, 3):
+        lying = quick(np.ascontiguousarray(np.rot90(small, turns)))
+        found.append(_turned_back(lying, turns, small.shape).moved(lambda p: p * ratio))
+    boxes = Boxes.join(found)
+    return boxes[suppress(boxes.xyxy, boxes.score)]
 
 
 class _Watcher:
@@ -308,15 +322,17 @@ class _Watcher:
             return
         mesh, presence = landmarks(seen.rgb, found)
         sure = bool(presence[0] >= PRESENT and same_face(box_of(mesh[0]), found.xyxy)[0])
-        chain.found(
-            mesh[0] if sure or not chain.mesh.any() else onto(chain.mesh, own), seen.number, sure=sure
-        )
+        new = not chain.mesh.any()
+        place = mesh[0] if sure else onto(mesh[0] if new else chain.mesh, own)
+        chain.found(place, seen.number, sure=sure)
         chain.meshed = seen.number
         self._note(
             seen, chain, union(own, box_of(mesh[0])) if sure else own, score, float(presence[0]) * sure
         )
         if sure:
             self._look_back(seen, chain, until)
+        elif new and score >= LIKELY:
+            self._carry_back(seen, chain)
 
     def _carry(self, seen: _Seen, chain: Chain) -> None:
         """Move a face that nobody sees along with what is around it."""
@@ -332,6 +348,19 @@ class _Watcher:
         chain.frame = seen.number
         if move is not None:
             self._add(seen.number, chain.name, box_of(chain.mesh), 0.0, chain.mesh, 0.0, None)
+
+    def _carry_back(self, seen: _Seen, chain: Chain) -> None:
+        """Move a new face without a mesh back to the last thorough search: it may have been there since."""
+        mesh, later = chain.mesh, seen.small
+        ratio = np.array(seen.rgb.shape[1::-1]) / seen.small.shape[1::-1]
+        for number, small in list(reversed(self.past))[: SWEEP - 1]:
+            move = flow(later, small, box_of(mesh) / np.tile(ratio, 2))
+            if move is None:
+                break
+            mesh, later = transform(move, mesh / ratio) * ratio, small
+            if self._taken(number, box_of(mesh), but=chain.name):
+                break
+            self._add(number, chain.name, box_of(mesh), 0.0, mesh, 0.0, None)
 
     def _inside(self, chain: Chain) -> bool:
         """Whether the middle of a face, or of where it should be, is still in the picture."""
