@@ -22,7 +22,7 @@ from ksame.masking import Mask, View, code_of, masks
 from ksame.naming import name_faces, read_names
 from ksame.pool import Pool
 from ksame.release import Private, Release, Row
-from ksame.render import cover, covered_by
+from ksame.render import cover
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, default_recogniser
 from ksame.scenes import Paint, file_names, painted
@@ -168,7 +168,7 @@ def _painter(faces: FaceSet, new: dict[str, Mask | None], texture: Texture) -> P
     def paint(photo: NDArray[np.uint8], row: int) -> NDArray[np.uint8]:
         mask = new[subject[row]]
         if mask is None:
-            return cover(photo, covered_by(boxes[[row]]))
+            return cover(photo, boxes[[row]])
         code = code_of(mask.model, View(photo, points[row]))
         return mask.draw(photo, points[row], code, texture=texture)
 

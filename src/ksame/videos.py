@@ -361,7 +361,7 @@ class Disguised:
             codes = [item[1].result().get(number) if item else None for item in near]
             mask, code = self.faces[track.person], codes[AHEAD]
             if mask is None or code is None:
-                rgb = render.cover(rgb, render.covered_by(box[None]))
+                rgb = render.cover(rgb, box[None])
                 continue
             seen = [one is not None for one in codes]
             filled = np.stack([code if one is None else one for one in codes])
