@@ -82,7 +82,8 @@ def test_a_face_of_a_scene_is_the_one_in_its_place():
 
 def trial(gallery: list[tuple[str, str]]) -> Trial:
     seen = faces([[0, 0, 9, 9]] * 2, [0, 1])
-    crowd = Crowd(seen, [w for w, _ in gallery], [p for _, p in gallery], [], [], np.zeros(1, np.intp))
+    who, photos = [w for w, _ in gallery], [str(Path(p).resolve()) for _, p in gallery]
+    crowd = Crowd(seen, who, photos, [], [], np.zeros(1, np.intp))
     return Trial(Claim(Path(), {}), OURS, Views(seen, seen, (), ()), crowd)
 
 
