@@ -243,6 +243,8 @@ def test_where_nothing_can_be_written_is_told_before_the_work(released, people, 
 
 def test_nothing_but_the_report_is_added_to_a_release(released, people, cli):
     for option in ("-o", "--json"):
-        ran = cli("audit", released, "--originals", people, "--attackers", "lbp", option, released / "mine.txt")
+        ran = cli(
+            "audit", released, "--originals", people, "--attackers", "lbp", option, released / "mine.txt"
+        )
         assert (ran.code, "in the release" in ran.sentence) == (2, True)
     assert not (released / "mine.txt").exists()

@@ -120,7 +120,7 @@ def test_a_folder_without_photos(tmp_path, cli):
     for given, code, says in (
         (tmp_path / "empty", 2, "There are no photos"),
         (tmp_path / "nowhere", 2, "There is no file or folder"),
-        (tmp_path / "notes.txt", 4, "is not a photo"),
+        (tmp_path / "notes.txt", 4, "neither a photo nor a video"),
     ):
         ran = cli("run", given, "-o", tmp_path / "out")
         assert ran.code == code
