@@ -46,6 +46,7 @@ class Frame(NamedTuple):
 
 
 FRAME = Frame(256, 320, np.array([[84.0, 136], [172, 136], [128, 186], [94, 228], [162, 228]]))
+FACE = np.array([[18.0, 30.0, 238.0, 315.0]])  # where the face of a portrait is on it, xyxy
 
 
 def five_points(points: ArrayLike) -> FloatArray:

@@ -16,7 +16,7 @@ from ksame import media, weights
 from ksame.core import FaceSet, Guarantee, UsageError, WeightsError
 from ksame.faces.detect import residual
 from ksame.gather import Gathered, Picture, Watch, gather, pixels, sources_of
-from ksame.geometry import FRAME, GROUND, to_frame, transform
+from ksame.geometry import FACE, FRAME, GROUND, to_frame, transform
 from ksame.journal import Journal, seed_of
 from ksame.masking import Mask, View, code_of, masks
 from ksame.naming import name_faces, read_names
@@ -32,6 +32,7 @@ SHIFTED = (
     "the new face is one of a pool of people who do not exist, moved on by k-Diff-furthest; that recognisers"
     " do not see through it is measured, not promised"
 )
+PIXELS = "old pixels were changed, not replaced: moles, scars and wrinkles are still there"
 AROUND = "hair, ears, body and place are still there"
 Texture = Literal["code", "pixel"]
 
@@ -48,6 +49,11 @@ def judges() -> list[str]:
     """
     here = [name for name in RECOGNISERS if weights.cached(name) and name != "dlib"]
     return here or [default_recogniser()]
+
+
+def assumed(texture: Texture) -> str:
+    """Return what is said of a new face: with old pixels it is no pool face any more."""
+    return SHIFTED if texture == "code" else PIXELS
 
 
 def closer() -> list[str]:
@@ -106,7 +112,7 @@ def shifted(
     order = {person: i for i, person in enumerate(sorted(new))}
     group = [order[person] for person in faces.subject.tolist()]
     used = ["yunet", "mesh", "blazeface", *([told.recogniser] if told.recogniser else []), *who, *near]
-    assumptions = (SHIFTED, *([AROUND] if publish == "scene" else []), told.assumption)
+    assumptions = (assumed(texture), *([AROUND] if publish == "scene" else []), told.assumption)
     return Release(
         files=files,
         guarantee=Guarantee("none", assumptions=assumptions),
@@ -134,8 +140,7 @@ def shifted(
 
 def _left(name: str, data: bytes) -> int:
     """Count the faces of a portrait that are not the one in its middle."""
-    whole = np.array([[0, 0, FRAME.width, FRAME.height]], np.float64)
-    return len(residual(media.decode(data), whole))
+    return len(residual(media.decode(data), FACE))
 
 
 def _new_faces(

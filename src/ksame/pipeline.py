@@ -29,7 +29,7 @@ from ksame.core import (
 from ksame.drawing import NewFaces, Plan, new_faces
 from ksame.faces.detect import residual
 from ksame.gather import Gathered, Picture, Watch, blaming, gather, sources_of
-from ksame.geometry import FRAME, MESH
+from ksame.geometry import FACE, FRAME, MESH
 from ksame.journal import Journal, seed_of
 from ksame.naming import Given, Told, name_faces, read_names
 from ksame.partition import METHODS as PARTITIONS
@@ -57,7 +57,6 @@ METHODS = {
     "ksame-furthest": Method(AppearanceSpace, "furthest"),
     "kdiff-furthest": Method(AppearanceSpace, "kdiff"),
 }
-FACE = np.array([[18.0, 30.0, 238.0, 315.0]])  # where the face is on the canonical frame, xyxy
 ONE_RELEASE = "no other release made from photos of these people is compared with this one"
 KEPT = "what the file names tell, which were kept, is not counted: this is about the faces"
 EXPRESSED = "k people share each new face, but their expressions are carried over, and may tell them apart"

@@ -27,7 +27,7 @@ from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.gather import Watch
 from ksame.journal import Journal, seed_of
 from ksame.masking import Mask, View, calm, code_of, masks
-from ksame.openset import SHIFTED, VIEWS, Texture, closer, judges, pool_of
+from ksame.openset import VIEWS, Texture, assumed, closer, judges, pool_of
 from ksame.pool import Pool
 from ksame.release import Failure, Private, Release, Row
 from ksame.represent import AppearanceSpace
@@ -38,6 +38,7 @@ AHEAD = 3  # pictures that the code of one is smoothed over, to either side
 LOOK = 640  # px: the longest side at which the second detector searches
 SURE = 0.75  # the score from which the second detector needs nobody to agree
 AROUND = "hair, ears, body, voice, place and way of moving are still there"
+KEPT = "some people were asked to stay visible, and are shown as they are"
 DISGUISED = "the changed pitch of the sound is no guarantee"
 
 
@@ -104,12 +105,17 @@ def disguise(
         output: Disguised(clip, faces, texture, audio, quality, jobs, watch)
         for clip, output in zip(clips, outputs, strict=True)
     }
-    assumptions = (SHIFTED, AROUND, *([DISGUISED] if audio == "disguise" else ()))
+    stay = {track.person for clip in clips for track in clip.tracks if track.keep}
+    assumptions = [assumed(texture), AROUND, f"{recogniser} told people apart, one from another"]
+    assumptions += [DISGUISED] if audio == "disguise" else []
+    assumptions += [KEPT] if stay else []
+    # a track that is never drawn is covered in every picture
+    never = [t for clip in clips for t in clip.tracks if not t.keep and not t.drawn.any()]
     used = ["yunet", "mesh", "blazeface", recogniser, *who, *near]
     return Release(
         files={},
         clips=done,
-        guarantee=Guarantee("none", assumptions=assumptions),
+        guarantee=Guarantee("none", assumptions=tuple(assumptions)),
         k=1,
         method="shift",
         publish="scene",
@@ -118,8 +124,8 @@ def disguise(
             "audio": audio,
             "people": len(faces),
             "covered_people": sum(mask is None for mask in faces.values()),
-            "kept_people": len({t.person for clip in clips for t in clip.tracks if t.keep}),
-            "unusable_faces": 0,
+            "kept_people": len(stay),
+            "unusable_faces": len(never),
             "pool": identities.digest,
             "model": model.digest,
             "weights": {name: weights.CATALOGUE[name].sha256 for name in dict.fromkeys(used)},

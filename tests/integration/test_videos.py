@@ -126,6 +126,7 @@ def test_two_people_have_two_faces_and_one_may_stay(cli, tmp_path, recogniser):
     cv2.imwrite(str(photo), shot("00005aa"))
     ran = cli("run", both, "-o", tmp_path / "out", "--keep", photo, "--seed", "2", "--json", "-q")
     assert (ran.code, ran.json["people"]) == (0, 2)
+    assert "stay visible" in ran.json["claim"], "whoever reads the certificate is told"
     first = next(iter(media.frames(both))).rgb.astype(int)
     now = next(iter(media.frames(tmp_path / "out" / "images" / "both.mp4"))).rgb
     changed = np.abs(first - now).mean(axis=2)
