@@ -27,7 +27,7 @@ from ksame.core import Guarantee, GuaranteeViolated, UsageError, check_law
 FORMAT = "ksame certificate 1"
 CERTIFICATE = "certificate.json"
 REPORT = "report.html"  # written after the certificate, by audit: the one file it cannot cover
-PRIVATE = ("settings.json", "failures.csv", "mapping.csv")
+PRIVATE = ("settings.json", "failures.csv", "untouched.csv", "mapping.csv")
 SOFTWARE = ("ksame", "numpy", "scipy", "opencv-python-headless", "openvino", "pillow")
 
 
@@ -47,6 +47,22 @@ class Failure(NamedTuple):
     reason: str
 
 
+class Untouched(NamedTuple):
+    """One line of untouched.csv: where a second detector sees a face that nobody replaced."""
+
+    output: str
+    frame: int | None = None  # None and nothing more in a photo
+    seconds: float | None = None
+    box: str = ""  # left, top, right, bottom: to be added to the tracks
+
+
+class Making(NamedTuple):
+    """What came to light when a file was made."""
+
+    untouched: tuple[Untouched, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences on what differs from the source
+
+
 @dataclass(frozen=True)
 class Private:
     """What must never be published: the mapping, the seed, the names of the inputs."""
@@ -60,8 +76,8 @@ class Private:
 class Made(Protocol):
     """A file that is too large for memory, such as a video: it is made where it belongs."""
 
-    def make(self, path: Path) -> int:
-        """Write the file, and return how many faces a second detector saw untouched in it."""
+    def make(self, path: Path) -> Making:
+        """Write the file, and return what came to light; whoever calls it fills in its name."""
 
 
 @dataclass(frozen=True)
@@ -103,20 +119,11 @@ class Release:
 
         Every file is made, hashed and inspected once, and written into a folder on the way.
         """
-        hashes: dict[str, str] = {}
-        untouched: dict[str, int] = {}  # by hash: equal files are inspected once
-        # closed when writing fails: what makes the files side by side must not outlive this
-        with closing(item for item in self.files.items()) as files:
-            for name, data in files:
-                hashes[name] = hashlib.sha256(data).hexdigest()
-                if hashes[name] not in untouched:
-                    untouched[hashes[name]] = self.inspect(name, data)
-                if into is not None:
-                    _place(into, name).write_bytes(data)
-        for name, clip in self.clips.items():
-            hashes[name], count = _made(name, clip, into)
-            untouched[hashes[name]] = count
-        hashes = dict(sorted(hashes.items()))
+        return self._issued(into)[0]
+
+    def _issued(self, into: Path | None) -> tuple[dict[str, Any], Making]:
+        """Return the certificate, and for the private folder what came to light."""
+        hashes, made = self._made(into)
         people: dict[int, set[str]] = {}
         for row in self.private.mapping:
             people.setdefault(row.group, set()).add(row.subject)
@@ -133,12 +140,32 @@ class Release:
             "proof": self.guarantee.proof,
             "group_sizes": sorted(Counter(hashes.values()).values()),
             "people_per_group": sorted(map(len, people.values())),
-            "untouched_faces": sum(untouched[value] for value in hashes.values()),
+            "untouched_faces": len(made.untouched),
             **self.details,
             "software": {"python": platform.python_version()} | {name: version(name) for name in SOFTWARE},
             "files": hashes,
         }
-        return body | {"digest": _digest(body)}
+        return body | {"digest": _digest(body)}, made
+
+    def _made(self, into: Path | None) -> tuple[dict[str, str], Making]:
+        """Make every file; return their hashes by name, in order, and what came to light."""
+        hashes: dict[str, str] = {}
+        left: dict[str, int] = {}  # by hash: equal files are inspected once
+        # closed when writing fails: what makes the files side by side must not outlive this
+        with closing(item for item in self.files.items()) as files:
+            for name, data in files:
+                hashes[name] = hashlib.sha256(data).hexdigest()
+                if hashes[name] not in left:
+                    left[hashes[name]] = self.inspect(name, data)
+                if into is not None:
+                    _place(into, name).write_bytes(data)
+        untouched = [Untouched(name) for name, value in hashes.items() for _ in range(left[value])]
+        notes: list[str] = []
+        for name, clip in self.clips.items():
+            hashes[name], made = _filmed(name, clip, into)
+            untouched += [one._replace(output=name) for one in made.untouched]
+            notes += [f"{name}: {note}" for note in made.notes]
+        return dict(sorted(hashes.items())), Making(tuple(untouched), tuple(notes))
 
     def save(self, folder: str | Path, *, private: str | Path | None = None, overwrite: bool = False) -> Path:
         """Write the release folder, and the private folder beside it; a crash leaves no half release.
@@ -155,9 +182,9 @@ class Release:
         out, secret = check_folders(folder, private, overwrite=overwrite)
 
         def write(into: Path) -> None:
-            certificate = self.certificate(into)
+            certificate, made = self._issued(into)
             (into / CERTIFICATE).write_text(_pretty(certificate), encoding="ascii")
-            parts.extend(_private_parts(secret, self.private, certificate["digest"]))
+            parts.extend(_private_parts(secret, self.private, made, certificate["digest"]))
 
         # The mapping is on the disk before the release is in place, but takes the place of an earlier one
         # only after: a crash leaves either release with its own mapping.
@@ -183,14 +210,14 @@ def _place(folder: Path, name: str) -> Path:
     return path
 
 
-def _made(name: str, file: Made, into: Path | None) -> tuple[str, int]:
-    """Have a file made in its place; return its hash and the faces left untouched in it."""
+def _filmed(name: str, file: Made, into: Path | None) -> tuple[str, Making]:
+    """Have a file made in its place; return its hash and what came to light."""
     if into is None:
         raise UsageError("A video is made when the release is saved: call save().")
     path = _place(into, name)
-    count = file.make(path)
+    made = file.make(path)
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest(), count
+        return hashlib.file_digest(stream, "sha256").hexdigest(), made
 
 
 def check_folders(
@@ -367,6 +394,17 @@ def read_private(folder: str | Path) -> tuple[list[Row], dict[str, Any]]:
         raise GuaranteeViolated(f"The mapping in {secret} was changed: {error}.") from None
 
 
+def read_untouched(folder: str | Path) -> list[Untouched]:
+    """Return where the faces are, by a private folder, that a second detector saw untouched."""
+    with Path(folder, "untouched.csv").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        return [
+            Untouched(r["output"], int(r["frame"]), float(r["seconds"]), r["box"])
+            if r["frame"]
+            else Untouched(r["output"])
+            for r in csv.DictReader(file)
+        ]
+
+
 def _check_private(secret: Path, certificate: Mapping[str, Any], claim: Guarantee) -> Iterator[str]:
     """Check the law with the mapping in hand: people behind each face, not files."""
     rows, settings = read_private(secret)
@@ -393,13 +431,15 @@ def _check_private(secret: Path, certificate: Mapping[str, Any], claim: Guarante
         yield f"behind every face are at least {claim.k} different people, and no person is behind two"
 
 
-def _private_parts(folder: Path, private: Private, digest: str) -> Iterator[Path]:
+def _private_parts(folder: Path, private: Private, made: Making, digest: str) -> Iterator[Path]:
     """Write the private files under names that end in .part, readable by their owner only."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    settings = dict(private.settings) | {"certificate": digest}
+    notes = [*private.settings.get("notes", ()), *made.notes]
+    settings = dict(private.settings) | ({"notes": notes} if notes else {}) | {"certificate": digest}
     texts = [json.dumps(settings, indent=2, ensure_ascii=True) + "\n"]
-    for kind, rows in ((Failure, private.failures), (Row, private.mapping)):
+    tables: Any = ((Failure, private.failures), (Untouched, made.untouched), (Row, private.mapping))
+    for kind, rows in tables:
         table = io.StringIO(newline="")
         csv.writer(table, lineterminator="\n").writerows([kind._fields, *rows])
         texts.append(table.getvalue())

@@ -20,16 +20,18 @@ from numpy.typing import NDArray
 
 from ksame import media, render, weights
 from ksame.core import FloatArray, Guarantee, InputError, UsageError
-from ksame.faces.detect import detect, residual
+from ksame.faces.detect import DETECTORS, Boxes, detect, residual
+from ksame.faces.follow import same_face
 from ksame.faces.landmarks import landmarks
 from ksame.faces.track import Track, kept, marked, people, tracks, watch
 from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.gather import Watch
+from ksame.geometry import crop
 from ksame.journal import Journal, seed_of
 from ksame.masking import Mask, View, calm, code_of, masks
 from ksame.openset import VIEWS, Texture, assumed, closer, judges, pool_of
 from ksame.pool import Pool
-from ksame.release import Failure, Private, Release, Row
+from ksame.release import Failure, Making, Private, Release, Row, Untouched
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
 from ksame.scenes import file_names
@@ -37,6 +39,7 @@ from ksame.scenes import file_names
 AHEAD = 3  # pictures that the code of one is smoothed over, to either side
 LOOK = 640  # px: the longest side at which the second detector searches
 SURE = 0.75  # the score from which the second detector needs nobody to agree
+CLOSE = 256  # px: the closer view that the first detector is given where the second is in doubt
 AROUND = "hair, ears, body, voice, place and way of moving are still there"
 KEPT = "some people were asked to stay visible, and are shown as they are"
 DISGUISED = "the changed pitch of the sound is no guarantee"
@@ -303,20 +306,20 @@ class Disguised:
     jobs: int | None
     watch: Watch | None
 
-    def make(self, path: Path) -> int:
-        """Write the video; return in how many pictures a second detector still saw an untouched face."""
-        untouched: list[int] = []
+    def make(self, path: Path) -> Making:
+        """Write the video; return where a second detector still saw an untouched face, and what to know."""
+        untouched: list[Untouched] = []
         frames = media.frames(self.video.clip.path, broken=[])
-        media.write_video(
+        written = media.write_video(
             self.video.clip, path, self._drawn(frames, untouched), audio=self.audio, quality=self.quality
         )
-        return len(untouched)
+        return Making(tuple(untouched), written.notes)
 
-    def _drawn(self, frames: Iterable[media.Frame], untouched: list[int]) -> Iterator[media.Frame]:
+    def _drawn(self, frames: Iterable[media.Frame], untouched: list[Untouched]) -> Iterator[media.Frame]:
         """Yield the pictures with new faces, worked on a few ahead and side by side."""
         tell = _told(self.watch, f"drawing {self.video.name}", self.video.clip.frames)
         with ThreadPoolExecutor(self.jobs or 2) as pool:
-            ready: deque[Future[tuple[media.Frame, int]]] = deque()
+            ready: deque[Future[tuple[media.Frame, FloatArray]]] = deque()
             for near in _with_neighbours(self._coded(frames, pool)):
                 ready.append(pool.submit(self._finish, near))
                 if len(ready) > 2 * (self.jobs or 2):
@@ -324,10 +327,14 @@ class Disguised:
             while ready:
                 yield self._done(ready.popleft(), untouched, tell)
 
-    def _done(self, work: Future[tuple[media.Frame, int]], untouched: list[int], tell: Any) -> media.Frame:
+    def _done(
+        self, work: Future[tuple[media.Frame, FloatArray]], untouched: list[Untouched], tell: Any
+    ) -> media.Frame:
         frame, left = work.result()
-        if left:
-            untouched.append(frame.index)
+        seconds = round(float(frame.time), 3)
+        untouched += [
+            Untouched("", frame.index, seconds, " ".join(f"{edge:.0f}" for edge in box)) for box in left
+        ]
         if tell:
             tell(frame.index + 1)
         return frame
@@ -350,7 +357,7 @@ class Disguised:
 
     def _finish(
         self, near: Sequence[tuple[media.Frame, Future[dict[int, FloatArray]]] | None]
-    ) -> tuple[media.Frame, int]:
+    ) -> tuple[media.Frame, FloatArray]:
         """Draw or cover every face of a picture, and look at it with a second detector."""
         middle = near[AHEAD]
         assert middle is not None  # only its neighbours may be missing
@@ -374,20 +381,30 @@ class Disguised:
             smoothed = calm(filled, seen)[AHEAD]
             rgb = mask.draw(rgb, track.mesh(frame.index), smoothed, texture=self.texture)
         covered = np.array(boxes).reshape(-1, 4)
-        small = min(1.0, LOOK / max(rgb.shape[:2]))
-        return replace(frame, rgb=rgb), _untouched(_smaller(rgb, small), _grown(covered) * small)
+        return replace(frame, rgb=rgb), _untouched(rgb, _grown(covered))
 
 
-def _untouched(rgb: NDArray[np.uint8], covered: FloatArray) -> int:
-    """Count the faces outside the tracks that a second detector is sure of, or that a mesh fits.
+def _untouched(rgb: NDArray[np.uint8], covered: FloatArray) -> FloatArray:
+    """Return the boxes (n, 4) of the faces outside the tracks that a second detector sees.
 
-    In pictures whose face is covered the detector takes hands and shirts for one, at low scores.
+    Where it is not sure it takes hands, shirts and curtains for faces, in one picture in three. There a
+    second witness is asked, at the picture's own size: the mesh, or the first detector in a closer view.
     """
-    left = residual(rgb, covered)
-    if not len(left):
-        return 0
-    presence = landmarks(rgb, left)[1]
-    return int(((presence >= 0.5) | (left.score >= SURE)).sum())
+    small = min(1.0, LOOK / max(rgb.shape[:2]))
+    left = residual(_smaller(rgb, small), covered * small).moved(lambda points: points / small)
+    doubted = np.flatnonzero(left.score < SURE)
+    denied = [row for row in doubted.tolist() if not _witnessed(rgb, left[[row]])]
+    return np.delete(left.xyxy, denied, axis=0)
+
+
+def _witnessed(rgb: NDArray[np.uint8], face: Boxes) -> bool:
+    """Whether a mesh fits on what may be a face, or the first detector sees one there too."""
+    if landmarks(rgb, face)[1][0] >= 0.5:
+        return True
+    centre, scale = face.xyxy[0].reshape(2, 2).mean(axis=0), CLOSE / (3 * np.ptp(face.xyxy[0, ::2]))
+    matrix = np.hstack([scale * np.eye(2), (CLOSE / 2 - scale * centre)[:, None]])  # thrice the box, enlarged
+    seen = DETECTORS["yunet"][0](crop(rgb, matrix, CLOSE, CLOSE))
+    return bool(same_face(np.array([1.0, 1, 2, 2]) * CLOSE / 3, seen.xyxy).any())
 
 
 def _with_neighbours(items: Iterable[Any]) -> Iterator[list[Any]]:

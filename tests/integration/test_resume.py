@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ksame.release import PRIVATE
 from running import digests, shell, tree
 
 pytestmark = pytest.mark.weights
@@ -38,7 +39,7 @@ def check_leftovers(folder: Path) -> None:
     """Check what a killed run leaves: names, boxes and new faces, hidden or private; no photo, no code."""
     left = {name for name in tree(folder) if (folder / name).is_file()}
     hidden = {name for name in left if name.startswith(".out.") and ".partial/" in name}
-    private = {"journal.jsonl", "mapping.csv.part", "settings.json.part", "failures.csv.part"}
+    private = {"journal.jsonl"} | {f"{name}.part" for name in PRIVATE}
     assert left - hidden <= {f"out.private/{name}" for name in private}
     assert all(name.endswith((".png", "certificate.json")) for name in hidden)
     assert (folder / "out.private").stat().st_mode & 0o777 == 0o700
