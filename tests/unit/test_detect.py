@@ -53,7 +53,7 @@ def test_boxes_of_a_turned_picture_are_turned_back(h, w, turns, data):
     rows, columns = np.nonzero(np.rot90(picture, turns))
     box = np.array([[columns.min(), rows.min(), columns.max() + 1, rows.max() + 1.0]])
     five = np.tile((box[:, :2] + box[:, 2:]) / 2, (5, 1))[None]
-    back = module._turned_back(Boxes(box, np.ones(1), five), turns, picture.shape)
+    back = module.turned_back(Boxes(box, np.ones(1), five), turns, picture.shape)
     assert back.xyxy.tolist() == [[x0, y0, x1, y1]]
     assert back.five[0, 0].tolist() == [(x0 + x1) / 2, (y0 + y1) / 2]
 

@@ -19,7 +19,17 @@ from ksame.core import FloatArray, UsageError
 from ksame.geometry import crop
 from ksame.weights import infer
 
-__all__ = ["DETECTORS", "Boxes", "detect", "residual", "second", "suppress"]
+__all__ = [
+    "DETECTORS",
+    "Boxes",
+    "detect",
+    "passes",
+    "residual",
+    "resized",
+    "second",
+    "suppress",
+    "turned_back",
+]
 
 COARSE = 320  # px: the longest side of the pass that finds the largest faces
 OVERLAP = 0.4  # intersection over union from which two boxes are one face
@@ -105,10 +115,10 @@ def detect(rgb: NDArray[np.uint8], *, detector: str = "yunet", limit: int = 1280
     look, sure = DETECTORS[detector]
     h, w = rgb.shape[:2]
     scale = min(1.0, limit / max(h, w))
-    small = _resized(rgb, scale)
-    found = _passes(look, small)
+    small = resized(rgb, scale)
+    found = passes(look, small)
     if not len(found) or found.score.max() < sure:
-        turns = [_turned_back(_passes(look, np.rot90(small, k)), k, small.shape) for k in (1, 2, 3)]
+        turns = [turned_back(passes(look, np.rot90(small, k)), k, small.shape) for k in (1, 2, 3)]
         found = Boxes.join([found, *turns])
     sx, sy = small.shape[1] / w, small.shape[0] / h  # not quite ``scale``: sides are whole pixels
     found = found[suppress(found.xyxy, found.score)].moved(lambda p: p / [sx, sy])
@@ -180,7 +190,8 @@ def _intersection(a: FloatArray, b: FloatArray) -> FloatArray:
     return common
 
 
-def _resized(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
+def resized(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
+    """Return a photo on another scale, by area where it shrinks."""
     if scale == 1:
         return rgb
     h, w = rgb.shape[:2]
@@ -189,12 +200,12 @@ def _resized(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
     return np.asarray(cv2.resize(rgb, size, interpolation=how), dtype=np.uint8)
 
 
-def _passes(look: Callable[[NDArray[np.uint8]], Boxes], rgb: NDArray[np.uint8]) -> Boxes:
+def passes(look: Callable[[NDArray[np.uint8]], Boxes], rgb: NDArray[np.uint8]) -> Boxes:
     """Return what is seen at the photo's size, and coarsely with a margin of a quarter around it."""
     rgb = np.ascontiguousarray(rgb)
     h, w = rgb.shape[:2]
     scale = COARSE / max(h, w)
-    coarse = _resized(rgb, scale)
+    coarse = resized(rgb, scale)
     my, mx = coarse.shape[0] // 4, coarse.shape[1] // 4
     padded = cv2.copyMakeBorder(coarse, my, my, mx, mx, cv2.BORDER_REPLICATE)
     sx, sy = coarse.shape[1] / w, coarse.shape[0] / h
@@ -202,7 +213,7 @@ def _passes(look: Callable[[NDArray[np.uint8]], Boxes], rgb: NDArray[np.uint8]) 
     return Boxes.join([wide] if scale >= 1 else [look(rgb), wide])
 
 
-def _turned_back(found: Boxes, turns: int, shape: tuple[int, ...]) -> Boxes:
+def turned_back(found: Boxes, turns: int, shape: tuple[int, ...]) -> Boxes:
     """Return boxes of ``np.rot90(photo, turns)`` as boxes of the photo."""
     h, w = shape[:2]
     for left in range(turns, 0, -1):

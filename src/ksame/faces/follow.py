@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ksame.core import FloatArray
 from ksame.faces.detect import DETECTORS, Boxes
-from ksame.faces.landmarks import _look, _roll, _square
+from ksame.faces.landmarks import look, roll_of, square
 from ksame.geometry import MESH, crop, five_points, transform, with_ring
 
 __all__ = [
@@ -120,12 +120,12 @@ def follow(rgb: RGB, chain: Chain) -> tuple[FloatArray, float]:
     best = chain.mesh, 0.0
     for speed in (chain.speed, 0 * chain.speed) if chain.speed.any() else (chain.speed,):
         start = chain.mesh + speed
-        roll = _roll(five_points(start))
-        centre, side = _square(start, roll)
-        mesh, logit = _look(rgb, centre, side, roll)
+        roll = roll_of(five_points(start))
+        centre, side = square(start, roll)
+        mesh, logit = look(rgb, centre, side, roll)
         presence = float(1 / (1 + np.exp(-np.clip(logit, -60, 60))))
         low, high = mesh.min(axis=0), mesh.max(axis=0)
-        grown = _square(mesh, _roll(five_points(mesh)))[1] / side
+        grown = square(mesh, roll_of(five_points(mesh)))[1] / side
         strayed = float(np.linalg.norm((low + high) / 2 - centre)) / side
         if presence > best[1] and 0.7 < grown < 1.4 and strayed < 0.5:
             best = mesh, presence
@@ -183,7 +183,7 @@ def near(rgb: RGB, chain: Chain) -> Boxes:
     """Return the face that two detectors find near a lost one, in views of several rolls; or none."""
     own = box_of(chain.mesh)
     centre, side = (own[:2] + own[2:]) / 2, float((own[2:] - own[:2]).max())
-    roll = _roll(five_points(chain.mesh))
+    roll = roll_of(five_points(chain.mesh))
     for turn in (0.0, 0.9, -0.9):
         a = 256 / (3 * side) * np.exp(-1j * (roll + turn))
         matrix = np.array([[a.real, -a.imag, 0.0], [a.imag, a.real, 0.0]])

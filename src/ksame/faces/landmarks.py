@@ -10,7 +10,7 @@ from ksame.faces.detect import Boxes
 from ksame.geometry import MESH, crop, five_points, transform
 from ksame.weights import infer
 
-__all__ = ["landmarks"]
+__all__ = ["landmarks", "look", "roll_of", "square"]
 
 SIZE = 192  # px: the network's input
 MARGIN = 1.5  # the view is this much larger than the face
@@ -48,24 +48,24 @@ def landmarks(rgb: NDArray[np.uint8], boxes: Boxes) -> tuple[FloatArray, FloatAr
 def _mesh(rgb: NDArray[np.uint8], xyxy: FloatArray, five: FloatArray) -> tuple[FloatArray, float]:
     """Return the mesh and the logit of one face."""
     corners = xyxy[[[0, 1], [2, 1], [2, 3], [0, 3]]]
-    roll = _roll(five)
+    roll = roll_of(five)
     # the box lies along the photo's axes: its own roll is none, whatever the face's is
-    centre, side = _square(corners, 0.0)
-    best = _look(rgb, centre, side, roll)
+    centre, side = square(corners, 0.0)
+    best = look(rgb, centre, side, roll)
     if best[1] < UPRIGHT:
-        others = (_look(rgb, centre, side, roll + turn * np.pi / 2) for turn in (1, 2, 3))
+        others = (look(rgb, centre, side, roll + turn * np.pi / 2) for turn in (1, 2, 3))
         best = max(best, *others, key=lambda seen: seen[1])
-    roll = _roll(five_points(best[0]))
-    return _look(rgb, *_square(best[0], roll), roll)
+    roll = roll_of(five_points(best[0]))
+    return look(rgb, *square(best[0], roll), roll)
 
 
-def _roll(five: FloatArray) -> float:
+def roll_of(five: FloatArray) -> float:
     """Return the angle of the line through the eyes."""
     x, y = five[1] - five[0]
     return float(np.arctan2(y, x))
 
 
-def _square(points: FloatArray, roll: float) -> tuple[FloatArray, float]:
+def square(points: FloatArray, roll: float) -> tuple[FloatArray, float]:
     """Return centre and side of the smallest square with this roll around some points."""
     upright = np.array([[np.cos(roll), np.sin(roll)], [-np.sin(roll), np.cos(roll)]])
     turned = points @ upright.T
@@ -73,7 +73,7 @@ def _square(points: FloatArray, roll: float) -> tuple[FloatArray, float]:
     return (low + high) / 2 @ upright, float(max(*(high - low), 1.0))
 
 
-def _look(rgb: NDArray[np.uint8], centre: FloatArray, side: float, roll: float) -> tuple[FloatArray, float]:
+def look(rgb: NDArray[np.uint8], centre: FloatArray, side: float, roll: float) -> tuple[FloatArray, float]:
     """Return the mesh and the logit of what is in a turned square."""
     a = SIZE / (MARGIN * side) * np.exp(-1j * roll)  # as in geometry.similarity: z -> a z + b
     matrix = np.array([[a.real, -a.imag, 0.0], [a.imag, a.real, 0.0]])

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FloatArray, UsageError
-from ksame.faces.detect import DETECTORS, Boxes, _passes, _resized, _turned_back, suppress
+from ksame.faces.detect import DETECTORS, Boxes, passes, resized, suppress, turned_back
 from ksame.faces.follow import (
     APART,
     PRESENT,
@@ -183,7 +183,7 @@ def _searched(frames: Iterable[Picture], threads: int) -> Iterator[_Seen]:
         for frame in frames:
             rgb = frame.rgb
             scale = min(1.0, SMALL / max(rgb.shape[:2]))
-            small = _resized(rgb, scale)
+            small = resized(rgb, scale)
             before, thumb = thumb, _thumbnail(small)
             change = 0.0 if before is None else _change(before, thumb)
             waiting.append((pool.submit(_search, frame.index, rgb, small, change), change))
@@ -231,14 +231,14 @@ def _search(index: int, rgb: RGB, small: RGB, change: float) -> _Seen:
 
 def _thorough(rgb: RGB, small: RGB) -> Boxes:
     """Search a picture with two detectors up to 1280 px; where no face is sure, also turned."""
-    view = _resized(rgb, min(1.0, 2 * SMALL / max(rgb.shape[:2])))
+    view = resized(rgb, min(1.0, 2 * SMALL / max(rgb.shape[:2])))
     ratio, fine = (np.array(rgb.shape[1::-1]) / x.shape[1::-1] for x in (small, view))
     quick = DETECTORS["yunet"][0]
-    found = [_passes(DETECTORS[name][0], view).moved(lambda p: p * fine) for name in ("yunet", "blazeface")]
+    found = [passes(DETECTORS[name][0], view).moved(lambda p: p * fine) for name in ("yunet", "blazeface")]
     sure = any((boxes.score >= SURE).any() for boxes in found)
     for turns in () if sure else (1, 2, 3):
         lying = quick(np.ascontiguousarray(np.rot90(small, turns)))
-        found.append(_turned_back(lying, turns, small.shape).moved(lambda p: p * ratio))
+        found.append(turned_back(lying, turns, small.shape).moved(lambda p: p * ratio))
     boxes = Boxes.join(found)
     return boxes[suppress(boxes.xyxy, boxes.score)]
 
