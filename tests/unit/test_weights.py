@@ -325,6 +325,16 @@ def test_infer_is_the_plain_network_from_any_thread(name):
 
 
 @pytest.mark.weights
+def test_a_network_that_was_let_go_is_opened_again():
+    x = np.random.default_rng(0).random(INPUTS["gender"], dtype=np.float32)
+    (before,) = weights.infer("gender", x)
+    weights.let_go("gender")
+    assert not any(idle for key, idle in weights._idle.items() if key[0] == "gender")
+    (after,) = weights.infer("gender", x)
+    np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.weights
 def test_openvino_reports_to_nobody():
     weights.core()
     assert "openvino_telemetry" not in sys.modules
