@@ -92,7 +92,9 @@ class Boxes:
         return Boxes(xyxy, self.score, move(self.five))
 
 
-def detect(rgb: NDArray[np.uint8], *, detector: str = "yunet", limit: int = 1280) -> Boxes:
+def detect(
+    rgb: NDArray[np.uint8], *, detector: str = "yunet", limit: int = 1280, turns: Sequence[int] = (1, 2, 3)
+) -> Boxes:
     """Return the faces in a photo, largest first.
 
     The photo is searched at its own size up to ``limit`` and once coarsely with room around it, for
@@ -107,6 +109,8 @@ def detect(rgb: NDArray[np.uint8], *, detector: str = "yunet", limit: int = 1280
         One of ``DETECTORS``.
     limit : int
         The longest side in pixels at which to search; faces of less than 1/100 of it are missed.
+    turns : sequence of int
+        The quarter turns to try where no face is sure.
     """
     if rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.dtype != np.uint8 or not rgb.size:
         raise UsageError(f"rgb must be (h, w, 3) uint8. Got {rgb.shape} {rgb.dtype}.")
@@ -118,8 +122,8 @@ def detect(rgb: NDArray[np.uint8], *, detector: str = "yunet", limit: int = 1280
     small = resized(rgb, scale)
     found = passes(look, small)
     if not len(found) or found.score.max() < sure:
-        turns = [turned_back(passes(look, np.rot90(small, k)), k, small.shape) for k in (1, 2, 3)]
-        found = Boxes.join([found, *turns])
+        turned = [turned_back(passes(look, np.rot90(small, k)), k, small.shape) for k in turns]
+        found = Boxes.join([found, *turned])
     sx, sy = small.shape[1] / w, small.shape[0] / h  # not quite ``scale``: sides are whole pixels
     found = found[suppress(found.xyxy, found.score)].moved(lambda p: p / [sx, sy])
     side = found.xyxy[:, 2:] - found.xyxy[:, :2]
@@ -131,7 +135,13 @@ def second(rgb: NDArray[np.uint8]) -> Boxes:
     return detect(rgb, detector="blazeface")
 
 
-def residual(rgb: NDArray[np.uint8], covered: ArrayLike, *, detector: str = "blazeface") -> Boxes:
+def residual(
+    rgb: NDArray[np.uint8],
+    covered: ArrayLike,
+    *,
+    detector: str = "blazeface",
+    turns: Sequence[int] = (1, 2, 3),
+) -> Boxes:
     """Return the faces that a second detector sees and no covered box explains.
 
     A box explains a face only if it holds the face's centre and more than half of the face's own
@@ -145,8 +155,10 @@ def residual(rgb: NDArray[np.uint8], covered: ArrayLike, *, detector: str = "bla
         Boxes within which the faces were replaced.
     detector : str
         One of ``DETECTORS``.
+    turns : sequence of int
+        See ``detect``.
     """
-    found = detect(rgb, detector=detector)
+    found = detect(rgb, detector=detector, turns=turns)
     boxes = np.asarray(covered, dtype=np.float64).reshape(-1, 4)
     centre = (found.xyxy[:, None, :2] + found.xyxy[:, None, 2:]) / 2  # (n, 1, 2)
     holds = ((boxes[:, :2] <= centre) & (centre <= boxes[:, 2:])).all(axis=2)  # (n, m)
