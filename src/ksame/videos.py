@@ -381,17 +381,18 @@ class Disguised:
             smoothed = calm(filled, seen)[AHEAD]
             rgb = mask.draw(rgb, track.mesh(frame.index), smoothed, texture=self.texture)
         covered = np.array(boxes).reshape(-1, 4)
-        return replace(frame, rgb=rgb), _untouched(rgb, _grown(covered))
+        return replace(frame, rgb=rgb), _untouched(rgb, _grown(covered), 1 + frame.index % 3)
 
 
-def _untouched(rgb: NDArray[np.uint8], covered: FloatArray) -> FloatArray:
+def _untouched(rgb: NDArray[np.uint8], covered: FloatArray, turn: int) -> FloatArray:
     """Return the boxes (n, 4) of the faces outside the tracks that a second detector sees.
 
     Where it is not sure it takes hands, shirts and curtains for faces, in one picture in three. There a
     second witness is asked, at the picture's own size: the mesh, or the first detector in a closer view.
+    For faces that lie down one quarter ``turn`` is tried in each picture: they last for three.
     """
     small = min(1.0, LOOK / max(rgb.shape[:2]))
-    left = residual(_smaller(rgb, small), covered * small).moved(lambda points: points / small)
+    left = residual(_smaller(rgb, small), covered * small, turns=(turn,)).moved(lambda points: points / small)
     doubted = np.flatnonzero(left.score < SURE)
     denied = [row for row in doubted.tolist() if not _witnessed(rgb, left[[row]])]
     return np.delete(left.xyxy, denied, axis=0)
