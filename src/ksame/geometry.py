@@ -273,6 +273,7 @@ def _fill_in(
     columns = np.interp(x, gx, np.arange(len(gx))).astype(np.float32)
     rows = np.interp(y, gy, np.arange(len(gy))).astype(np.float32)
     at_x, at_y = np.meshgrid(columns, rows)
-    dense = cv2.remap(moved.astype(np.float32), at_x, at_y, cv2.INTER_LINEAR)
-    place: NDArray[np.float32] = dense + np.stack(np.meshgrid(x, y), axis=-1).astype(np.float32)
+    place: NDArray[np.float32] = cv2.remap(moved.astype(np.float32), at_x, at_y, cv2.INTER_LINEAR)
+    place[..., 0] += x.astype(np.float32)
+    place[..., 1] += y.astype(np.float32)[:, None]
     return place

@@ -224,8 +224,9 @@ def meet(area: NDArray[np.uint8], old: FloatArray, new: FloatArray) -> NDArray[n
     height, width = area.shape[:2]
     x, y = np.linspace(0, width - 1, 5), np.linspace(0, height - 1, 5)
     rim = np.array([(a, b) for a in x for b in y if a in (x[0], x[-1]) or b in (y[0], y[-1])])
+    step = max(16, max(width, height) // 24)  # the move is smooth: a large face needs no more of them
     at = moving_least_squares(
-        np.concatenate([old, rim]), np.concatenate([new, rim]), width, height, alpha=1.5, step=16
+        np.concatenate([old, rim]), np.concatenate([new, rim]), width, height, alpha=1.5, step=step
     )
     moved: NDArray[np.uint8] = cv2.remap(area, at, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return moved

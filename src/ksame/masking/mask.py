@@ -138,28 +138,42 @@ class Mask:
         result = rgb.copy()
         if right <= left or bottom <= top:
             return result
-        new, old = new - (left, top), points - (left, top)
         area = np.ascontiguousarray(rgb[top:bottom, left:right])
-        paint = self._painted if texture == "code" else self._changed
-        picture, inside = paint(area, old, new, code)
-        alpha = _soft(inside, float(np.ptp(new[:, 0])))[..., None]
-        ground = meet(area, old[list(OVAL)], new[list(OVAL)])
-        mixed = ground + alpha * (np.clip(picture, 0, 255) - ground)
-        result[top:bottom, left:right] = np.rint(mixed)
+        new, old = new - (left, top), points - (left, top)
+        ground = result[top:bottom, left:right]
+        ground[:] = meet(area, old[list(OVAL)], new[list(OVAL)])
+        left, top, right, bottom = around(new, area.shape, margin=0.05)
+        if right > left and bottom > top:
+            here = ground[top:bottom, left:right]
+            paint = self._painted if texture == "code" else self._changed
+            picture, inside = paint(area, old, new - (left, top), code, here.shape)
+            alpha = _soft(inside, float(np.ptp(new[:, 0])))
+            face = cv2.convertScaleAbs(np.maximum(picture, 0))  # to 8 bits
+            here[:] = cv2.blendLinear(face, np.ascontiguousarray(here), alpha, 1 - alpha)
         return result
 
     def _painted(
-        self, area: NDArray[np.uint8], old: FloatArray, new: FloatArray, code: FloatArray
+        self,
+        area: NDArray[np.uint8],
+        old: FloatArray,
+        new: FloatArray,
+        code: FloatArray,
+        size: tuple[int, ...],
     ) -> tuple[Picture, Picture]:
-        """Return the new face on its place in an area, and where it is opaque: t_bar + Phi_t beta (7.6)."""
-        size = np.ptp(new, axis=0).max() / (np.ptp(self.model.shape, axis=0).max() * self._scale)
-        level = int(np.clip(np.floor(0.3 - np.log2(max(size, 1e-6))), 0, _LEVELS - 1))
+        """Return the new face on its place, and where it is opaque: t_bar + Phi_t beta (7.6)."""
+        large = np.ptp(new, axis=0).max() / (np.ptp(self.model.shape, axis=0).max() * self._scale)
+        level = int(np.clip(np.floor(0.3 - np.log2(max(large, 1e-6))), 0, _LEVELS - 1))
         at = with_ring(self.model.shape) * self._scale / 2**level
-        found = spread_over(new, self.model.ringed, np.hstack([at, _INSIDE]), area.shape)
+        found = spread_over(new, self.model.ringed, np.hstack([at, _INSIDE]), size)
         return _seen(self.expressing(code, level), found[..., :2]), found[..., 2]
 
     def _changed(
-        self, area: NDArray[np.uint8], old: FloatArray, new: FloatArray, code: FloatArray
+        self,
+        area: NDArray[np.uint8],
+        old: FloatArray,
+        new: FloatArray,
+        code: FloatArray,
+        size: tuple[int, ...],
     ) -> tuple[Picture, Picture]:
         """Return the old face on the new one's place with Phi_t dbeta added: t' + Phi_t dbeta (7.7).
 
@@ -167,7 +181,7 @@ class Mask:
         """
         at = with_ring(self.model.small_shape)
         values = np.hstack([with_ring(old), at, _INSIDE])
-        found = spread_over(new, self.model.ringed, values, area.shape)
+        found = spread_over(new, self.model.ringed, values, size)
         change = self._texture(self.shift) - self.model.texture.astype(np.float32)
         change = self._small(change - np.tile(change.reshape(-1, 3).mean(axis=0), len(change) // 3))
         picture = _seen(area.astype(np.float32), found[..., :2]) + _seen(change, found[..., 2:4])
@@ -180,7 +194,7 @@ class Mask:
         is a factor. And of the rest only the axes of light are added, and all of it inside the mouth: the
         other axes brought glasses and shadows of the person along, and recognisers were nearer.
         """
-        base, own, now = self.base[level], self._texture(self.gamma), self._texture(code)
+        base, own, now = self.base[level], self._own, self._texture(code)
         light = _colour(now) / _colour(own)  # (3,)
         turned = _lit(code, self.model) - _lit(self.gamma, self.model)
         lit = self._texture(turned) - self.model.texture.astype(np.float32)
@@ -205,6 +219,11 @@ class Mask:
     def _scale(self) -> float:
         """The size of the model's picture relative to the canonical frame."""
         return float(self.model.detail.shape[1] / FRAME.width)
+
+    @cached_property
+    def _own(self) -> Picture:
+        """The texture (3p,) of the person's mean code."""
+        return self._texture(self.gamma)
 
     @cached_property
     def _axes(self) -> Picture:
@@ -234,24 +253,29 @@ def spread_over(
 
     A quick ``Raster``: exact within triangles, up to half a pixel off on their edges; outside 0.
     """
-    corners = np.concatenate([target[triangles], np.ones((len(triangles), 3, 1))], axis=2)  # (t, 3, 3)
-    thin = np.abs(np.linalg.det(corners)) < 0.5  # square pixels: a lid that is shut, lips that touch
-    corners[thin] = np.eye(3)
-    planes = np.linalg.solve(corners, values[triangles])  # (t, 3, c): value = x a + y b + c
-    planes[thin] = 0
-    planes[thin, 2] = values[triangles[thin]].mean(axis=1)
-    label = np.full(size[:2], -1, np.int32)
-    for which, corner in enumerate(np.rint(target[triangles] * 8).astype(np.int32)):
+    corners, value = target[triangles], values[triangles]  # (t, 3, 2), (t, 3, c)
+    edges, rise = corners[:, 1:] - corners[:, :1], value[:, 1:] - value[:, :1]  # (t, 2, 2), (t, 2, c)
+    twice = edges[:, 0, 0] * edges[:, 1, 1] - edges[:, 0, 1] * edges[:, 1, 0]  # (t,) the area
+    thin = np.abs(twice) < 0.5  # square pixels: a lid that is shut, lips that touch
+    edges[thin], rise[thin] = np.eye(2), 0
+    planes = np.zeros((len(triangles) + 1, 3, values.shape[1]), np.float32)  # value = x a + y b + c
+    slope = planes[:-1, :2] = np.linalg.solve(edges, rise)
+    middle = corners.mean(axis=1, keepdims=True)
+    planes[:-1, 2] = value.mean(axis=1) - (middle @ slope)[:, 0]
+    label = np.full(size[:2], len(triangles), np.int32)  # the last plane is 0: outside
+    for which, corner in enumerate(np.rint(corners * 8).astype(np.int32)):
         cv2.fillConvexPoly(label, corner, which, cv2.LINE_8, 3)  # in eighths of a pixel
-    pixel = np.flatnonzero(label >= 0)
-    which_one = label.ravel()[pixel]
-    plane = planes.astype(np.float32)[which_one]  # (p, 3, c)
-    y, x = (part.astype(np.float32)[:, None] for part in np.divmod(pixel, size[1]))
-    # a pixel on the edge of a thin triangle lies outside it: no value is beyond those of its corners
-    low, high = (end(values[triangles], axis=1).astype(np.float32)[which_one] for end in (np.min, np.max))
-    found = np.zeros((label.size, values.shape[1]), np.float32)
-    found[pixel] = np.clip(x * plane[:, 0] + y * plane[:, 1] + plane[:, 2], low, high)
-    return found.reshape(*size[:2], -1)
+    y, x = np.ogrid[: size[0], : size[1]]
+    found = np.empty((*label.shape, values.shape[1]), np.float32)
+    for c in range(values.shape[1]):  # number by number: to fetch whole planes takes thrice the time
+        a, b, rest = (np.take(planes[:, part, c], label, mode="clip") for part in range(3))
+        found[..., c] = a * x.astype(np.float32) + b * y.astype(np.float32) + rest
+    # a pixel on the edge of a slim triangle lies outside it: no value is beyond those of its corners
+    longest = np.abs(edges).sum(axis=(1, 2))
+    slim = np.append(np.abs(twice) < 2 * longest, False)[label]
+    low, high = (end(value, axis=1).astype(np.float32)[label[slim]] for end in (np.min, np.max))
+    found[slim] = np.clip(found[slim], low, high)
+    return found
 
 
 def _seen(picture: Picture, places: Picture) -> Picture:
