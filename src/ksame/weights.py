@@ -491,4 +491,6 @@ def core() -> Any:
     finally:
         if before is None:
             del sys.modules["openvino_telemetry"]
+    # its first look at numpy, alone: two threads that take it at once wait for each other for ever
+    _ = openvino.Tensor(np.zeros(1, np.float32)).data
     return openvino.Core()
