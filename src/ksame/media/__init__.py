@@ -8,6 +8,7 @@ a folder appears whole or not at all (docs/decisions/0002).
 from ksame.media._find import SUFFIXES, VIDEOS, Photo, find, find_videos, skipped
 from ksame.media._metadata import metadata_of
 from ksame.media._read import preview, read
+from ksame.media._sound import sound_hashes
 from ksame.media._video import Clip, Frame, frames, probe
 from ksame.media._video_metadata import metadata_of_video
 from ksame.media._video_write import Written, write_video
@@ -33,5 +34,6 @@ __all__ = [
     "publish",
     "read",
     "skipped",
+    "sound_hashes",
     "write_video",
 ]
