@@ -1,0 +1,198 @@
+"""What is left of a video: one face throughout, its expressions over time, and still parts that are still.
+
+Functions on what was seen of some frames; nothing here reads a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+
+from ksame.core import FloatArray, UsageError
+from ksame.utility.expression import BLENDSHAPES, DISTANCES
+
+__all__ = ["SHAPES", "Flicker", "expressions", "flicker", "over_time", "pairs_alike", "unchanged"]
+
+STILL = 4.0  # grey levels: a part of the original that changes less from frame to frame does not move
+AROUND = 9  # px: over how large a part that is judged, so that its noise alone does not choose the pixels
+UNCHANGED = 4.0  # grey levels that coding changes an untouched face by at most, and
+ALIKE = 0.98  # how well its pixels then agree: a flat cover agrees with nothing
+_BLOCK = 256  # frames at a time
+
+_LEFT_RIGHT = "Left", "Right"
+SHAPES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    "blendshapes": {
+        name: tuple(BLENDSHAPES.index(part) for part in parts)
+        for name, parts in {
+            "smile": [f"mouthSmile{side}" for side in _LEFT_RIGHT],
+            "jaw": ["jawOpen"],
+            "blink": [f"eyeBlink{side}" for side in _LEFT_RIGHT],
+            "brow": ["browInnerUp", *(f"browOuterUp{side}" for side in _LEFT_RIGHT)],
+            "brow down": [f"browDown{side}" for side in _LEFT_RIGHT],
+        }.items()
+    },
+    "distances": {
+        name: (DISTANCES.index(part),)
+        for name, part in zip(("smile", "jaw", "blink", "brow"), DISTANCES, strict=True)
+    },
+}
+"""Which columns of the two measures of expression are what people call a smile, and so on."""
+
+
+def pairs_alike(codes: ArrayLike, persons: ArrayLike, threshold: float) -> float:
+    """Return the share of pairs of one person's frames that a recogniser takes for one person.
+
+    Parameters
+    ----------
+    codes : (n, d) array
+        One code per frame; rows of NaN are frames without a face, and left out.
+    persons : (n,) array
+        Whose face each frame shows.
+    threshold : float
+        The distance up to which two codes are one person's.
+
+    Returns
+    -------
+    float
+        NaN if nobody has two frames.
+
+    Examples
+    --------
+    >>> pairs_alike([[0.0], [0.1], [5.0], [7.0]], ["A", "A", "A", "B"], 0.5)
+    0.3333333333333333
+    """
+    x, who = np.asarray(codes, dtype=np.float64), np.asarray(persons)
+    if x.ndim != 2 or who.shape != x.shape[:1]:
+        raise UsageError(f"Each code needs one person. Got codes {x.shape} and persons {who.shape}.")
+    there = ~np.isnan(x).any(axis=1)
+    near = pairs = 0
+    for person in np.unique(who[there]):
+        mine = x[there & (who == person)]
+        pairs += len(mine) * (len(mine) - 1) // 2
+        for start in range(0, len(mine), _BLOCK):
+            far = cdist(mine[start : start + _BLOCK], mine)
+            later = np.arange(len(mine)) > np.arange(start, start + len(far))[:, None]  # each pair once
+            near += int((later & (far <= threshold)).sum())
+    return near / pairs if pairs else float("nan")
+
+
+def over_time(before: ArrayLike, after: ArrayLike, persons: ArrayLike) -> float:
+    """Return how well something of the new faces follows that of the old ones: a correlation over time.
+
+    Each person's own means are taken away first, so that a new face that smiles less throughout follows
+    as well as any; and people who move more count for more, because others have nothing to be followed.
+
+    Parameters
+    ----------
+    before, after : (n,) arrays
+        How strong it is in each frame; NaN where there is no face, and both are left out.
+    persons : (n,) array
+        Whose face each frame shows.
+
+    Returns
+    -------
+    float
+        Pearson's r within people; NaN if nothing moves.
+
+    Examples
+    --------
+    >>> round(over_time([0, 1, 0, 5, 6, 5], [3, 5, 3, 0, 2, 0], list("AAABBB")), 6)
+    1.0
+    """
+    pair = np.stack([np.asarray(before, np.float64), np.asarray(after, np.float64)])  # (2, n)
+    who = np.asarray(persons)
+    if pair.ndim != 2 or who.shape != pair.shape[1:]:
+        raise UsageError(f"Each frame needs one person. Got {pair.shape[1:]} frames, {who.shape} persons.")
+    there = ~np.isnan(pair).any(axis=0)
+    pair, who = pair[:, there], who[there]
+    for person in np.unique(who):
+        pair[:, who == person] -= pair[:, who == person].mean(axis=1, keepdims=True)
+    spread = np.sqrt((pair**2).sum(axis=1))
+    # what is left of a constant after its mean is taken away is rounding
+    if not spread.size or (spread <= 1e-9 * np.sqrt(max(len(who), 1))).any():
+        return float("nan")
+    return float(pair[0] @ pair[1] / spread.prod())
+
+
+class Flicker(NamedTuple):
+    """How much still parts change from a frame to the next: sums over their pixels, so that they add up."""
+
+    before: float
+    after: float
+    pixels: int
+
+
+def flicker(before: NDArray[np.uint8], after: NDArray[np.uint8], region: NDArray[np.bool_]) -> Flicker:
+    """Return how much a face changes between two frames where the original does not move.
+
+    Parameters
+    ----------
+    before, after : (2, h, w) uint8
+        Two successive frames in grey, of the original and of what was published.
+    region : (h, w) bool
+        The face.
+
+    Examples
+    --------
+    >>> still = np.full((2, 8, 8), 90, np.uint8)
+    >>> flicker(still, still + np.array([0, 2], np.uint8)[:, None, None], np.ones((8, 8), bool))
+    Flicker(before=0.0, after=128.0, pixels=64)
+    """
+    old, new = (cv2.absdiff(pair[1], pair[0]).astype(np.float32) for pair in (before, after))
+    calm = region & (cv2.blur(old, (AROUND, AROUND)) <= STILL)
+    return Flicker(float(old[calm].sum()), float(new[calm].sum()), int(calm.sum()))
+
+
+def unchanged(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> bool:
+    """Return whether a piece of a frame is published as it was, but for what coding does to it.
+
+    Parameters
+    ----------
+    before, after : (h, w) uint8
+        The piece in grey, of the original and of what was published.
+    """
+    a, b = before.astype(np.float64).ravel(), after.astype(np.float64).ravel()
+    if not a.size or np.abs(a - b).mean() > UNCHANGED:
+        return False
+    a, b = a - a.mean(), b - b.mean()
+    spread = np.sqrt((a @ a) * (b @ b))
+    return bool(spread > 0 and a @ b / spread >= ALIKE)
+
+
+def expressions(
+    before: Mapping[str, NDArray[Any]], after: Mapping[str, NDArray[Any]], persons: ArrayLike
+) -> Iterator[tuple[str, float, float]]:
+    """Yield rows of a table: how expressions follow over time, and how far they are off [S 7.5.1].
+
+    Parameters
+    ----------
+    before, after : mapping of str to (n, ...) arrays
+        What ``features`` gives, of which ``blendshapes`` or ``distances`` is read.
+    persons : (n,) array
+        Whose face each frame shows.
+
+    Yields
+    ------
+    tuple
+        The measure, NaN for the originals, and its value.
+    """
+    for kind, parts in SHAPES.items():
+        if kind not in before or kind not in after:
+            continue
+        for name, columns in parts.items():
+            old, new = strength(before, kind, columns), strength(after, kind, columns)
+            yield f"{name} over time (correlation)", float("nan"), over_time(old, new, persons)
+            off = np.abs(old - new)
+            if np.isfinite(off).any():
+                yield f"{name}, difference ({kind})", float("nan"), float(np.nanmean(off))
+
+
+def strength(seen: Mapping[str, NDArray[Any]], kind: str, columns: tuple[int, ...]) -> FloatArray:
+    """Return how strong an expression is in each frame (n,): the mean of its columns."""
+    mean: FloatArray = seen[kind][:, list(columns)].astype(np.float64).mean(axis=1)
+    return mean
