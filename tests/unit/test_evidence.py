@@ -17,9 +17,9 @@ from ksame.report.evidence import (
     Views,
     _nameless,
     _told,
-    _with_originals,
     gallery_subjects,
     matched,
+    with_originals,
 )
 from ksame.report.trials import Crowd, Trial, _some, same_people
 
@@ -47,7 +47,7 @@ def test_without_a_rule_a_name_counts_only_if_it_is_one_persons():
 
 
 def test_originals_that_were_moved_are_not_paired_with_somebody_else():
-    found = _with_originals(
+    found = with_originals(
         OURS.rows, [Source("eve/1.jpg", Path("1.jpg")), Source("ann/1.jpg", Path("2.jpg"))]
     )
     assert list(found.sources) == ["ann/1.jpg"]

@@ -32,9 +32,11 @@ Jobs = Annotated[int | None, typer.Option(help="Photos at a time [one per core].
 @app.command()
 def audit(
     release: Annotated[
-        Path, typer.Argument(help="A release, or a folder of photos de-identified elsewhere.")
+        Path, typer.Argument(help="A release, or a folder of photos or videos de-identified elsewhere.")
     ],
-    originals: Annotated[list[Path], typer.Option(help="The photos it was made from.", show_default=False)],
+    originals: Annotated[
+        list[Path], typer.Option(help="The photos or videos it was made from.", show_default=False)
+    ],
     gallery: Annotated[
         Path | None, typer.Option(help="What an attacker has: other photos of these people, strangers.")
     ] = None,

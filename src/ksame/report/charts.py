@@ -18,6 +18,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import NDArray
 
 from ksame.attack.score import Result
 from ksame.report.words import best, percent, recogniser_name
@@ -215,6 +216,34 @@ def dots(rows: Sequence[Bar], *, whole: float, share: bool, name: str, title: st
             _per_cent(axes.xaxis)
         _legend(figure, columns=2)
         return _svg(figure, name, title, _before_and_after(rows, share))
+
+
+def traces(lines: Mapping[str, NDArray[Any]], *, name: str, title: str) -> Markup:
+    """Draw how strong some expressions are over time, in the original and in what was published.
+
+    Parameters
+    ----------
+    lines : mapping of str to (t, 3) arrays
+        Seconds, original, published; NaN is a gap.
+    name : str
+        Makes the ids of this chart its own.
+    title : str
+        Of the chart.
+    """
+    with _figure(80 * len(lines) + 70) as figure:
+        rows = np.atleast_1d(figure.subplots(len(lines), sharex=True))
+        for axes, (what, line) in zip(rows, lines.items(), strict=True):
+            axes.plot(line[:, 0], line[:, 1], color=SOFT, ls="--", lw=1, label="original")
+            axes.plot(line[:, 0], line[:, 2], color=BLUE, lw=1.2, label="new face")
+            axes.set_ylabel(what, fontsize=11)
+            axes.yaxis.set_major_locator(MaxNLocator(nbins=2))
+        rows[-1].set_xlabel("seconds", fontsize=11)
+        _legend(figure, columns=2, handles=rows[0].get_legend_handles_labels()[0])
+        says = "; ".join(
+            f"{what}: {np.nanmean(line[:, 1]):.2f} on average before, {np.nanmean(line[:, 2]):.2f} now"
+            for what, line in lines.items()
+        )
+        return _svg(figure, name, title, says)
 
 
 def by_attack(results: Sequence[Result]) -> Mapping[str, list[Result]]:

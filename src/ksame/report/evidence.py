@@ -59,7 +59,13 @@ class Claim:
         """The published pictures that are there."""
         if "files" in self.certificate:
             return [name for name in self.certificate["files"] if (self.folder / name).is_file()]
-        return [str(photo.path.relative_to(self.folder).as_posix()) for photo in media.find([self.folder])]
+        found = [*media.find([self.folder]), *media.find_videos([self.folder])]
+        return [str(one.path.relative_to(self.folder).as_posix()) for one in found]
+
+    @property
+    def videos(self) -> list[str]:
+        """Those of them that are videos."""
+        return [name for name in self.files if PurePosixPath(name).suffix.lower() in media.VIDEOS]
 
     @property
     def distinct(self) -> list[Path]:
@@ -159,11 +165,11 @@ def pairs_of(
         rows = [row for row in rows if row.output in there]
         if not rows:
             raise UsageError(f"The mapping in {private} names no file of {claim.folder}: they do not match.")
-        paired = _with_originals(rows, originals)
+        paired = with_originals(rows, originals)
         return _told(paired, originals, subjects) if claim.certificate.get("method") in AD_HOC else paired
     names = [source.name for source in originals]
-    kept = {_stem(name): name for name in names}
-    same = {name: kept[_stem(name)] for name in claim.files if _stem(name) in kept}
+    kept = {stem(name): name for name in names}
+    same = {name: kept[stem(name)] for name in claim.files if stem(name) in kept}
     if not same:
         return Pairs((), {}, (NO_MAPPING,))
     rule = claim.certificate.get("subjects")
@@ -173,7 +179,7 @@ def pairs_of(
     group = {value: i for i, value in enumerate(sorted({hashes.get(name, name) for name in same}))}
     rows = [Row(old, who[old], group[hashes.get(new, new)], new) for new, old in sorted(same.items())]
     note = f"There is no mapping: faces were paired by file names, and people told by {told}."
-    paired = _with_originals(rows, originals)
+    paired = with_originals(rows, originals)
     return Pairs(paired.rows, paired.sources, (note, *paired.notes), paired.missing)
 
 
@@ -192,7 +198,7 @@ def _told(pairs: Pairs, originals: Sequence[Source], subjects: str | None) -> Pa
     return replace(pairs, rows=rows)
 
 
-def _with_originals(rows: Sequence[Row], originals: Sequence[Source]) -> Pairs:
+def with_originals(rows: Sequence[Row], originals: Sequence[Source]) -> Pairs:
     """Keep the rows whose photo is among the originals, also if a folder was moved or renamed."""
     exact = {source.name: source for source in originals}
     base: dict[str, list[Source]] = {}
@@ -216,7 +222,7 @@ def _with_originals(rows: Sequence[Row], originals: Sequence[Source]) -> Pairs:
     return Pairs(tuple(row for row in rows if row.input in found), found, notes, missing)
 
 
-def _stem(name: str) -> str:
+def stem(name: str) -> str:
     """Return a file's place in its tree, without the folder of a release and without its type."""
     path = PurePosixPath(name).with_suffix("")
     return str(path.relative_to("images") if path.parts[0] == "images" and len(path.parts) > 1 else path)

@@ -26,6 +26,7 @@ from ksame.faces.detect import residual
 from ksame.faces.subjects import about
 from ksame.gather import Source, Watch, pixels, side_by_side, sources_of
 from ksame.geometry import with_ring
+from ksame.report.clips import audit_videos
 from ksame.report.evidence import Claim, Pairs, Views, claim_of, counted, pairs_of, private_of, views_of
 from ksame.report.record import Pair, Report, record_of
 from ksame.report.trials import (
@@ -57,6 +58,7 @@ def audit(
     other: str | Path | None = None,
     k: int | None = None,
     show_originals: bool = False,
+    frames: int | None = 300,
     jobs: int | None = None,
     watch: Watch | None = None,
 ) -> Report:
@@ -65,9 +67,9 @@ def audit(
     Parameters
     ----------
     release : path
-        A release folder, or any folder of de-identified photos that kept their names.
+        A release folder, or any folder of de-identified photos or videos that kept their names.
     originals : path or several
-        The photos it was made from.
+        The photos or videos it was made from.
     gallery : path, optional
         What the attacker has instead: other photos of these people, and strangers.
     attackers : str or sequence
@@ -86,6 +88,8 @@ def audit(
         The k that a folder without a certificate is said to have.
     show_originals : bool
         Put faces of originals on the page, which must then stay as private as they are.
+    frames : int, optional
+        Of each video as many are looked at, evenly spread; None: all.
     jobs, watch
         See ``ksame.gather.gather``.
 
@@ -102,7 +106,22 @@ def audit(
     claim = claim_of(release, secret, k=k)
     if not claim.files:
         raise UsageError(f"There are no pictures in {release}: nothing can be attacked.")
-    sources = sources_of([Path(p) for p in ([originals] if isinstance(originals, str | Path) else originals)])
+    given = [Path(p) for p in ([originals] if isinstance(originals, str | Path) else originals)]
+    if claim.videos:
+        return audit_videos(
+            claim,
+            given,
+            secret,
+            recognisers,
+            gallery=gallery,
+            subjects=subjects,
+            frames=frames,
+            show_originals=show_originals,
+            notes=[*missing, *utility.notes(), *_not_for_videos(claim, labels, other)],
+            jobs=jobs,
+            watch=watch,
+        )
+    sources = sources_of(given)
     pairs = pairs_of(claim, sources, secret, subjects=subjects)
     claim = counted(claim, pairs)
     everyone = [*recognisers, *(() if claim.portraits else background.RECOGNISERS)]
@@ -149,6 +168,15 @@ def audit(
         notes=tuple(notes),
         record=record_of(recognisers),
     )
+
+
+def _not_for_videos(claim: Claim, labels: object, other: object) -> Iterator[str]:
+    """Say what is not looked at where there are videos."""
+    photos = len(claim.files) - len(claim.videos)
+    if photos:
+        yield f"There are {photos} photos in this release: they were not looked at, because of the videos."
+    if labels is not None or other is not None:
+        yield "Labels of people and a second release are for photos: they were passed over."
 
 
 def _named(results: Sequence[Result]) -> dict[str, NDArray[Any]]:

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from ksame.attack.score import Result
 from ksame.report import charts
 from ksame.report.charts import Bar
-from ksame.report.record import Pair, Report
+from ksame.report.record import Film, Pair, Report
 from ksame.report.words import (
     LABELS,
     attack_says,
@@ -84,6 +84,7 @@ def page(report: Report) -> str:
         originals=any(pair.before for pair in report.pairs[:PICTURES]),
         left_out=max(0, len(report.pairs) - PICTURES),
         attacks=_attacks(report.results),
+        films=[_film(film, f"film{i}") for i, film in enumerate(report.films)],
         utility=_utility(report),
         worse=_worse(report.utility),
         wp216=wp216(report),
@@ -111,6 +112,42 @@ def _picture(pair: Pair) -> dict[str, Any]:
         "before": [_data(png) for png in pair.before],
         "people": "1 person" if pair.people == 1 else f"{pair.people} people",
     }
+
+
+def _film(film: Film, name: str) -> dict[str, Any]:
+    """Return what was found of one video, in words, and its chart."""
+
+    def both(pair: tuple[float, float], unit: str) -> str:
+        old, new = (f"{value:.6g}" for value in pair)
+        return f"{new} {unit}, as before" if old == new else f"{new} {unit}, before {old}"
+
+    rows = {
+        "Pictures": both(film.frames, "pictures"),
+        "Duration": both(film.seconds, "s"),
+        "Sound": film.sound,
+        "Metadata": ", ".join(film.metadata) or "none",
+        "Looked at": f"{film.looked} pictures with {film.faces} faces of {film.people} people",
+        "New faces": f"{film.drawn} are found again as faces, {film.faces - film.drawn - film.kept} are not"
+        + (f", {film.kept} stay visible on request" if film.kept else ""),
+        "Original face to be seen": _listed(film.visible),
+    }
+    if film.left:
+        rows["A face that nothing explains"] = _listed(film.left)
+    title = f"Expressions over time, {film.file}"
+    chart = charts.traces(film.traces, name=name, title=title) if film.traces else ""
+    return {"file": film.file, "rows": list(rows.items()), "chart": chart}
+
+
+def _listed(frames: Sequence[int], first: int = 12) -> str:
+    """Return the numbers of some frames.
+
+    >>> _listed(()), _listed((3, 5)), _listed(range(20), first=2)
+    ('in none', 'in 2 pictures: 3, 5', 'in 20 pictures: 0, 1, ...')
+    """
+    if not frames:
+        return "in none"
+    more = ", ..." if len(frames) > first else ""
+    return f"in {len(frames)} pictures: {', '.join(map(str, frames[:first]))}{more}"
 
 
 def _data(png: bytes) -> Markup:

@@ -32,6 +32,66 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Film:
+    """What was found of one video.
+
+    Parameters
+    ----------
+    file : str
+        Its published name.
+    frames, seconds : (before, after)
+        How many pictures it has and how long it is.
+    sound : str
+        ``the same bit for bit``, ``dropped``, ``changed``, or ``none`` if there never was any.
+    metadata : tuple of str
+        What it carries besides pictures and sound.
+    looked : int
+        How many frames were looked at.
+    faces, drawn, kept : int
+        Faces of the original in these; those with a new face in their place that a detector finds; and
+        those that stay visible on request.
+    people : int
+        How many people are in it.
+    visible : tuple of int
+        Frames in which an original face can still be seen.
+    left : tuple of int
+        Frames in which a second detector sees a face that nothing explains.
+    blendshapes : mapping of str to (original, published, difference, correlation)
+        For each expression its mean strength in both, the mean absolute difference, and how the new face
+        follows over time.
+    traces : mapping of str to (t, 3) arrays
+        Seconds, original and published strength of some expressions of whoever is seen most.
+    """
+
+    file: str
+    frames: tuple[int, int]
+    seconds: tuple[float, float]
+    sound: str
+    metadata: tuple[str, ...]
+    looked: int
+    faces: int
+    drawn: int
+    kept: int
+    people: int
+    visible: tuple[int, ...]
+    left: tuple[int, ...]
+    blendshapes: Mapping[str, tuple[float, float, float, float]] = field(repr=False, default_factory=dict)
+    traces: Mapping[str, FloatArray] = field(repr=False, default_factory=dict)
+
+    def figures(self) -> dict[str, Any]:
+        """Return what goes into the JSON."""
+        pair, four = ("original", "published"), ("original", "published", "difference", "correlation")
+        plain = ("file", "sound", "metadata", "looked", "faces", "drawn", "kept", "people", "visible", "left")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            **{name: dict(zip(pair, getattr(self, name), strict=True)) for name in ("frames", "seconds")},
+            "blendshapes": {
+                name: dict(zip(four, row, strict=True)) for name, row in self.blendshapes.items()
+            },
+        }
+
+
+@dataclass(frozen=True, eq=False)
 class Report:
     """An audit: what was claimed, what verified, what attacks achieved, and what is left of the data.
 
@@ -59,6 +119,8 @@ class Report:
         What could not be done and why, in sentences: recognisers that are missing, faceless pictures.
     record : mapping
         Versions, weights and hashes.
+    films : tuple of Film
+        What was found of each video.
     """
 
     certificate: Mapping[str, Any]
@@ -73,6 +135,7 @@ class Report:
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     record: Mapping[str, Any] = field(repr=False, default_factory=dict)
+    films: tuple[Film, ...] = ()
 
     @property
     def attacks(self) -> pd.DataFrame:
@@ -107,7 +170,7 @@ class Report:
 
     def to_json(self) -> str:
         """Return the stable keys of the contract, and some more; what is not a number is null."""
-        whole = {
+        whole: dict[str, Any] = {
             "k": self.certificate.get("k"),
             "bound": self.certificate.get("bound"),
             "method": self.certificate.get("method"),
@@ -122,6 +185,8 @@ class Report:
             "notes": list(self.notes),
             "record": dict(self.record),
         }
+        if self.films:
+            whole["videos"] = [film.figures() for film in self.films]
         return json.dumps(_plain(whole), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 

@@ -26,6 +26,7 @@ _RECOGNISERS = {
 }
 _ATTACKS = {
     "naive": "comparing released faces with known photos",
+    "naive, other moment": "comparing released faces with other moments of the originals",
     "naive, other photo": "comparing released faces with other photos of the people",
     "parrot, other photo": "comparing released faces with other photos treated in the same way",
     "reverse": "looking for known photos among the released faces",
@@ -111,9 +112,9 @@ def best(results: tuple[Result, ...]) -> Result | None:
     return max(results, key=lambda r: (not is_group(r), r.low, r.rank1), default=None)
 
 
-def named(result: Result) -> str:
-    """Return how many people an attack named, with the interval."""
-    rates = f"{of_100(result.rank1)} of 100 people ({of_100(result.low)} to {of_100(result.high)})"
+def named(result: Result, what: str = "people") -> str:
+    """Return how many people an attack named, with the interval; or faces, of which a person has many."""
+    rates = f"{of_100(result.rank1)} of 100 {what} ({of_100(result.low)} to {of_100(result.high)})"
     return f"had the right person among several names for {rates}" if is_group(result) else f"named {rates}"
 
 
@@ -126,9 +127,14 @@ def strongest(report: Report) -> str:
     if result.bound < 1 and not covers_files(report):  # of codes, or on somebody's word
         allowed = f"the bound is {of_100(result.bound)}"
     return (
-        f"The best attacker we tried, {attacker(result)} {named(result)};"
+        f"The best attacker we tried, {attacker(result)} {named(result, counted(report))};"
         f" guessing would name {of_100(result.chance)}; {allowed}."
     )
+
+
+def counted(report: Report) -> str:
+    """Return what rates are shares of: a person is in many pictures of a video."""
+    return "faces in the videos" if report.films else "people"
 
 
 def headline(report: Report) -> Headline:
@@ -144,7 +150,10 @@ def headline(report: Report) -> Headline:
     if not left:
         return found
     faces = "1 face" if left == 1 else f"{left} faces"
-    sentence = f"{found.sentence} But a second detector still sees {faces} untouched."
+    leak = f"a second detector still sees {faces} untouched"
+    if report.films:
+        leak = f"{faces} can still be seen in the {sum(film.looked for film in report.films)} frames we tried"
+    sentence = f"{found.sentence} But {leak}."
     return Headline("care" if found.status == "held" else found.status, sentence, found.why)
 
 
@@ -201,7 +210,8 @@ def _unpromised(report: Report) -> Headline:
         return Headline("none", f"{lead}, and no attack was scored.", why)
     return Headline(
         "none",
-        f"{lead}: {attacker(top)} {named(top)}, where guessing would name {of_100(top.chance)}.",
+        f"{lead}: {attacker(top)} {named(top, counted(report))}, where guessing would name"
+        f" {of_100(top.chance)}.",
         "Read the rates as what is possible at least. An attack that fails says nothing about the next one,"
         " so do not call these pictures anonymous on the strength of this page.",
     )
@@ -333,7 +343,7 @@ def wp216(report: Report) -> tuple[Finding, ...]:
             "Not prevented: each published picture is made from one person's photo and differs from the"
             " others. How often it led to the person is measured, not bounded."
         )
-    rate = f"In the best attack a program {named(top)}." if top else "Linking to known photos was not scored."
+    rate = f"In the best attack a program {named(top, counted(report))}." if top else "It was not scored."
     same = " Photos of one person share one face, so they can be linked to their group." if proved else ""
     apart = report.certificate.get("select")
     told = f" Groups were kept apart by {apart}, so that is told of every member." if apart else ""

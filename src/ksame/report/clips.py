@@ -1,0 +1,308 @@
+"""The audit of videos: who is named by new faces, whether they stay one face and move as the old ones did.
+
+A frame is looked at as a photo is; but frames of one person are no independent trials, so that intervals
+count people, and figures over time stand beside those over faces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame import media
+from ksame.attack.recognise import RECOGNISERS, Recogniser
+from ksame.attack.score import Result, score
+from ksame.attack.see import Seen, see
+from ksame.core import InputError, IntArray, UsageError
+from ksame.faces.track import Track
+from ksame.faces.tracks_json import from_json
+from ksame.gather import Source, Watch, sources_of
+from ksame.release import Row, read_private
+from ksame.report import footage
+from ksame.report.evidence import Claim, Pairs, gallery_subjects, stem, with_originals
+from ksame.report.footage import Measured, Scene
+from ksame.report.record import Report, record_of
+from ksame.report.watching import Watched, all_of, by_sight, watched
+
+VIEWS = 10  # original views of a person that an attacker has, spread over the time they are seen
+NOT_TRIED = (
+    "What was done to the videos was not imitated (parrot attack), and nobody looked past the face: hair,"
+    " clothes, place and voice are still there, and tell who it is to whoever knows them."
+)
+ALONE = "The videos show one person only: give faces of strangers with --gallery, or no attack can be scored."
+
+
+def audit_videos(
+    claim: Claim,
+    originals: Sequence[str | Path],
+    private: Path | None,
+    recognisers: Sequence[Recogniser],
+    *,
+    gallery: str | Path | None = None,
+    subjects: str | None = None,
+    frames: int | None = 300,
+    show_originals: bool = False,
+    notes: Sequence[str] = (),
+    jobs: int | None = None,
+    watch: Watch | None = None,
+) -> Report:
+    """Attack and measure the videos of a release: see ``ksame.audit``.
+
+    Parameters
+    ----------
+    claim : Claim
+        The release.
+    originals : sequence of paths
+        The videos it was made from, or folders of them.
+    private : Path, optional
+        The private folder, whose tracks tell who is where. Without it people are told apart by sight.
+    recognisers : sequence of Recogniser
+        Who attacks.
+    gallery, subjects, show_originals, jobs, watch
+        See ``ksame.audit``.
+    frames : int, optional
+        How many frames of each clip are looked at, evenly spread; None: all.
+    notes : sequence of str
+        What is to be said besides.
+    """
+    lbp = RECOGNISERS["lbp"]  # [S 7.5.2]
+    looking = [*recognisers, *([] if lbp.name in [one.name for one in recognisers] else [lbp])]
+    sources = [Source(video.name, video.path) for video in media.find_videos([Path(p) for p in originals])]
+    pairs = _pairs(claim, sources, private)
+    scenes = [
+        _watched(claim, name, pairs, private, looking, frames, jobs, watch)
+        for name in claim.videos
+        if name in pairs.sources
+    ]
+    scenes = _named(scenes, recognisers)
+    whole, person = (
+        all_of([s.seen for s in scenes]),
+        np.array([p for s in scenes for p in s.person], dtype=str),
+    )
+    keep = np.concatenate([s.keep for s in scenes])
+    crowd = _crowd(gallery, subjects, whole, person, looking, partial(see, jobs=jobs, watch=watch))
+    probes = np.flatnonzero((person != "") & ~keep)
+    results = [*_attacks(claim, whole, person, crowd, recognisers, probes)] if len(probes) else []
+    shown = [footage.visible(scene, recognisers) for scene in scenes]
+    visible = np.concatenate(shown)
+    strangers = {name: codes[crowd.strangers] for name, codes in crowd.codes.items()}
+    said = [*notes, *pairs.notes, *crowd.notes, *([NOT_TRIED] if results else []), *_lost(scenes)]
+    said += [ALONE] if len(probes) and not results else []
+    return Report(
+        certificate=claim.certificate,
+        checks=claim.checks,
+        unchecked=claim.unchecked,
+        broken=claim.broken,
+        results=tuple(results),
+        utility=footage.table(Measured(whole, person, probes, strangers), looking, results, visible),
+        detected=footage.detected(scenes, jobs),
+        residual_faces=int(visible.sum()) + sum(len(s.seen.bare) + len(s.seen.left) for s in scenes),
+        pairs=footage.strips(claim, scenes, shown, show_originals),
+        missing=pairs.missing,
+        notes=tuple(said),
+        record=record_of(recognisers),
+        films=tuple(footage.film(scene, own) for scene, own in zip(scenes, shown, strict=True)),
+    )
+
+
+def _pairs(claim: Claim, originals: Sequence[Source], private: Path | None) -> Pairs:
+    """Return the original of each published clip: by the mapping, by its name, or because it is the one."""
+    rows = [] if private is None else [row for row in read_private(private)[0] if row.output in claim.videos]
+    told = with_originals(rows, originals) if rows else Pairs((), {})
+    found = {row.output: told.sources[row.input] for row in told.rows}
+    named = {stem(source.name): source for source in originals}
+    for name in claim.videos:
+        if name not in found and stem(name) in named:  # one that shows nobody is not in the mapping
+            found[name] = named[stem(name)]
+    if not found and len(claim.videos) == len(originals) == 1:
+        found = {claim.videos[0]: originals[0]}
+    if not found:
+        raise UsageError(
+            "No published video can be paired with an original: give --private, or the folder that holds the"
+            " originals under the same names."
+        )
+    lost = len(claim.videos) - len(found)
+    notes = [f"{lost} published videos have no original here, and were not looked at."] if lost else []
+    if private is None:
+        notes.append("There are no tracks: people were told apart by sight, frame by frame.")
+    return Pairs(told.rows, found, (*notes, *told.notes), told.missing)
+
+
+def _watched(
+    claim: Claim,
+    name: str,
+    pairs: Pairs,
+    private: Path | None,
+    recognisers: Sequence[Recogniser],
+    frames: int | None,
+    jobs: int | None,
+    watch: Watch | None,
+) -> Scene:
+    """Look at one clip and its original."""
+    original = pairs.sources[name].pixels
+    assert isinstance(original, Path)
+    clip, published = media.probe(original), claim.folder / name
+    inputs = [row.input for row in pairs.rows if row.output == name]
+    paper = private / "tracks" / f"{inputs[0]}.json" if private is not None and inputs else None
+    tracks: tuple[Track, ...] = ()
+    if paper is not None and paper.is_file():
+        count = sum(1 for _ in media.frames(original, broken=[]))
+        text = paper.read_text(encoding="utf-8")
+        tracks = from_json(text, width=clip.width, height=clip.height, frames=count)
+    seen = watched(original, published, recognisers, tracks=tracks, most=frames, jobs=jobs, watch=watch)
+    if seen.frames[1] == 0:
+        raise InputError(f"{name} has no picture that can be read: nothing can be attacked.")
+    return Scene(name, original, published, clip, tracks, seen)
+
+
+def _named(scenes: Sequence[Scene], recognisers: Sequence[Recogniser]) -> list[Scene]:
+    """Say who each face is: as the tracks do, or by sight where there are none."""
+    blind = [scene for scene in scenes if not scene.tracks]
+    sharp = next((one for one in recognisers if one.same_person is not None), None)
+    guessed = (
+        dict(zip([s.file for s in blind], by_sight([s.seen for s in blind], sharp), strict=True))
+        if blind
+        else {}
+    )
+    named = []
+    for scene in scenes:
+        who = [*(track.person for track in scene.tracks), ""]  # -1: no track
+        told = guessed[scene.file] if scene.file in guessed else [who[track] for track in scene.seen.track]
+        named.append(scene._replace(person=tuple(told)))
+    return named
+
+
+class Crowd(NamedTuple):
+    """Among whom an attacker looks: codes by recogniser, who they are, and in which part of a clip."""
+
+    codes: Mapping[str, NDArray[Any]]
+    subjects: list[str]
+    photos: list[str]
+    part: list[str]  # (n,): the part of the clip that each face of the release is in
+    strangers: NDArray[np.bool_]
+    notes: tuple[str, ...] = ()
+
+
+def _crowd(
+    gallery: str | Path | None,
+    how: str | None,
+    whole: Watched,
+    person: NDArray[np.str_],
+    recognisers: Sequence[Recogniser],
+    look: Callable[..., Seen],
+) -> Crowd:
+    """Return some original views of each person, and whoever is in the gallery."""
+    views, part = _views(person)
+    codes = {one.name: whole.before.codes[one.name][views] for one in recognisers}
+    who = person[views].tolist()
+    photos = [part[view] for view in views]
+    if gallery is None:
+        return Crowd(codes, who, photos, part, np.zeros(len(who), bool))
+    sources = sources_of(gallery)
+    seen = look(sources, recognisers, stage="looking at the gallery")
+    faces = seen.rows(seen.largest(len(sources)))
+    named, notes = _in_gallery(sources, faces, how, codes, who, recognisers)
+    return Crowd(
+        {name: np.concatenate([codes[name], faces.codes[name]]) for name in codes},
+        who + named,
+        photos + [source.name for source in sources],
+        part,
+        np.array([False] * len(who) + [name.startswith("stranger: ") for name in named], bool),
+        notes,
+    )
+
+
+def _views(person: NDArray[np.str_]) -> tuple[list[int], list[str]]:
+    """Return the rows that an attacker has, one from each part of the time that somebody is seen.
+
+    Also the part of every row: a view of another part is far away in time.
+    """
+    views, part = [], [""] * len(person)
+    for who in np.unique(person[person != ""]).tolist():
+        rows = np.flatnonzero(person == who)
+        for number, some in enumerate(np.array_split(rows, min(VIEWS, len(rows)))):
+            views.append(int(some[len(some) // 2]))
+            for row in some.tolist():
+                part[row] = f"{who}: part {number}"
+    return views, part
+
+
+def _in_gallery(
+    sources: Sequence[Source],
+    faces: Seen,
+    how: str | None,
+    codes: Mapping[str, NDArray[Any]],
+    who: Sequence[str],
+    recognisers: Sequence[Recogniser],
+) -> tuple[list[str], tuple[str, ...]]:
+    """Return who is on each photo of the gallery; without a rule, whom every recogniser takes them for."""
+    names = [source.name for source in sources]
+    if how is not None:
+        rows = Pairs(tuple(Row("", name, 0, "") for name in dict.fromkeys(who)), {})
+        return gallery_subjects(names, rows, how, None), ()
+    subjects = np.array([f"stranger: {name}" for name in names], dtype=object)
+    judges = {one: one.same_person for one in recognisers if one.same_person is not None}
+    if judges and len(who):
+        near = np.full((len(judges), len(names), len(who)), np.inf)
+        for far, (one, same) in zip(near, judges.items(), strict=True):
+            there = np.flatnonzero(~np.isnan(faces.codes[one.name]).any(axis=1))
+            far[there] = one.train(codes[one.name], np.array(who))(faces.codes[one.name][there]) / same
+        doubt = near.max(axis=0)  # in the eyes of whoever doubts most
+        ours = doubt.min(axis=1) <= 1
+        subjects[ours] = np.array(who, dtype=object)[doubt.argmin(axis=1)[ours]]
+        if ours.any():
+            return subjects.tolist(), (
+                f"{int(ours.sum())} photos of the gallery were taken for people of the videos, by every"
+                " recogniser: they count as theirs.",
+            )
+    return subjects.tolist(), ()
+
+
+def _attacks(
+    claim: Claim,
+    whole: Watched,
+    person: NDArray[np.str_],
+    crowd: Crowd,
+    recognisers: Sequence[Recogniser],
+    probes: IntArray,
+) -> Iterator[Result]:
+    """Look for every new face among the original views and the strangers, also among other parts only."""
+    if len(set(crowd.subjects)) < 2:
+        return
+    who = person[probes].tolist()
+    part = [crowd.part[row] for row in probes]
+    several = any(
+        photo.startswith(f"{name}: part 1") for name, photo in zip(crowd.subjects, crowd.photos, strict=True)
+    )
+    for one in recognisers:
+        old, new = crowd.codes[one.name], whole.after.codes[one.name][probes]
+        run = partial(score, one.train, recogniser=one.name, bound=claim.bound)
+        yield run(old, new, crowd.subjects, who, attack="naive")
+        if several:
+            apart = partial(run, gallery_photos=crowd.photos, probe_photos=part)
+            yield apart(old, new, crowd.subjects, who, attack="naive, other moment")
+        if len(set(who)) > 1:
+            ours = np.flatnonzero(~crowd.strangers)
+            mine = [crowd.subjects[row] for row in ours]
+            yield run(new, old[ours], who, mine, attack="reverse")
+
+
+def _lost(scenes: Sequence[Scene]) -> Iterator[str]:
+    """Say what could not be looked at."""
+    faces = sum(len(scene.seen) for scene in scenes)
+    if not faces:
+        yield "No face was found in the originals: nobody can be recognised by them."
+    covered = faces - sum(int(scene.seen.drawn.sum()) for scene in scenes)
+    if covered:
+        yield (
+            f"Of {faces} faces that were looked at {covered} are covered, or no detector finds them any more:"
+            " the attacker looked where they were in the original."
+        )
+    strays = sum(who == "" for scene in scenes for who in scene.person)
+    if strays:
+        yield f"{strays} faces that a detector sees in the originals are in no track, and are nobody's."

@@ -1,0 +1,268 @@
+"""What the frames of videos tell: faces still to be seen, what is left of them, and strips of new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ksame import media, utility
+from ksame.attack.recognise import Recogniser
+from ksame.attack.score import Result
+from ksame.core import FloatArray, InputError, IntArray
+from ksame.faces.track import Track
+from ksame.geometry import crop
+from ksame.report.evidence import Claim
+from ksame.report.record import Film, Pair
+from ksame.report.watching import Watched
+from ksame.utility.expression import BLENDSHAPES, DISTANCES
+from ksame.utility.measures import COLUMNS
+from ksame.utility.video import SHAPES, expressions, over_time, pairs_alike, strength
+
+STRIP, SIDE = 6, 128  # faces of one strip, and the side of each in pixels
+STRIPS = 8  # people whose strip is on the page
+DETECTED = 40  # frames of a clip that every detector looks at
+TRACED = ("smile", "jaw", "blink")  # what is drawn over time
+NAMES = {"blendshapes": BLENDSHAPES, "distances": DISTANCES}
+
+
+class Scene(NamedTuple):
+    """A published clip, its original, and what was seen of both."""
+
+    file: str
+    original: Path
+    published: Path
+    clip: media.Clip
+    tracks: tuple[Track, ...]
+    seen: Watched
+    person: tuple[str, ...] = ()  # who each face is; "": no track explains it
+
+    @property
+    def keep(self) -> NDArray[np.bool_]:
+        """Which faces stay visible on request."""
+        stay = np.array([*(track.keep for track in self.tracks), False], bool)  # -1: no track
+        return np.asarray(stay[self.seen.track])
+
+
+def visible(scene: Scene, recognisers: Sequence[Recogniser]) -> NDArray[np.bool_]:
+    """Return which faces (n,) of the original can still be seen, and should not.
+
+    Their pixels are as they were, or more than half of the recognisers that have a threshold take what is
+    in their place for them.
+    """
+    seen = scene.seen
+    votes = [
+        np.linalg.norm(seen.before.codes[one.name] - seen.after.codes[one.name], axis=1) <= one.same_person
+        for one in recognisers
+        if one.same_person is not None
+    ]
+    taken = np.mean(votes, axis=0) > 0.5 if votes else np.zeros(len(seen), bool)
+    return np.asarray((seen.untouched | taken) & ~scene.keep)
+
+
+def film(scene: Scene, shown: NDArray[np.bool_]) -> Film:
+    """Return what was found of one clip; ``shown``: see ``visible``."""
+    seen, now = scene.seen, media.probe(scene.published)
+    mine = ~scene.keep & (np.array(scene.person, dtype=str) != "")
+    kind = next((name for name in SHAPES if name in seen.before.also), None)
+    return Film(
+        file=scene.file,
+        frames=seen.frames,
+        seconds=(float(scene.clip.duration), float(now.duration)),
+        sound=_sound(scene),
+        metadata=_metadata(scene.published),
+        looked=len(seen.looked),
+        faces=len(seen),
+        drawn=int((seen.drawn & ~scene.keep).sum()),
+        kept=int(scene.keep.sum()),
+        people=len({*(track.person for track in scene.tracks), *scene.person} - {""}),
+        visible=tuple(sorted({*seen.frame[shown].tolist(), *seen.bare})),
+        left=seen.left,
+        blendshapes=dict(_shapes(scene, kind, np.flatnonzero(mine))) if kind else {},
+        traces=dict(_traces(scene, kind, mine)) if kind else {},
+    )
+
+
+def _sound(scene: Scene) -> str:
+    """Say what became of the sound."""
+    old, new = (media.sound_hashes(path) for path in (scene.original, scene.published))
+    if old == new:
+        return "the same bit for bit" if old else "none"
+    return "changed" if new else "dropped"
+
+
+def _metadata(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(media.metadata_of_video(path))
+    except InputError:  # a type of file that nobody here can take apart
+        return ("not checked",)
+
+
+def _shapes(
+    scene: Scene, kind: str, rows: IntArray
+) -> Iterator[tuple[str, tuple[float, float, float, float]]]:
+    """Yield each expression's mean strength, mean absolute difference, and correlation over time."""
+    old, new = (side.also[kind][rows].astype(np.float64) for side in (scene.seen.before, scene.seen.shown))
+    person = np.array(scene.person)[rows]
+    both = ~(np.isnan(old).any(axis=1) | np.isnan(new).any(axis=1))
+    if not both.any():
+        return
+    for at, name in enumerate(NAMES[kind]):
+        a, b = old[both, at], new[both, at]
+        yield name, (a.mean(), b.mean(), np.abs(a - b).mean(), over_time(a, b, person[both]))
+
+
+def _traces(scene: Scene, kind: str, mine: NDArray[np.bool_]) -> Iterator[tuple[str, FloatArray]]:
+    """Yield seconds, old and new strength of some expressions of whoever has a new face most often."""
+    person = np.array(scene.person, dtype=str)
+    names, times = np.unique(person[mine & scene.seen.drawn], return_counts=True)
+    if not len(names):
+        return
+    rows = np.flatnonzero(mine & (person == names[times.argmax()]))
+    seconds = scene.seen.frame[rows] / float(scene.clip.rate)
+    for name in TRACED:
+        sides = (scene.seen.before, scene.seen.shown)
+        old, new = (strength(side.also, kind, SHAPES[kind][name])[rows] for side in sides)
+        yield name, np.stack([seconds, old, new], axis=1)
+
+
+class Measured(NamedTuple):
+    """The faces of all clips whose people are known and should not be seen, and those of strangers."""
+
+    seen: Watched
+    person: NDArray[np.str_]
+    rows: IntArray
+    strangers: Mapping[str, NDArray[Any]]
+
+
+def table(
+    faces: Measured, recognisers: Sequence[Recogniser], results: Sequence[Result], shown: NDArray[np.bool_]
+) -> pd.DataFrame:
+    """Return what is left of the data: of every face, and over time.
+
+    Parameters
+    ----------
+    faces : Measured
+        The faces.
+    recognisers : sequence of Recogniser
+        Those who tell whether a new face stays one person's, LBP among them.
+    results : sequence of Result
+        The attacks, for whom they name most.
+    shown : (n,) bool
+        See ``visible``.
+    """
+    rows, person = faces.rows, faces.person[faces.rows]
+    if not len(rows):
+        return pd.DataFrame(columns=COLUMNS)
+    old, new = faces.seen.before.rows(rows), faces.seen.shown.rows(rows)
+    naive = max((r for r in results if r.attack == "naive"), key=lambda r: r.rank1, default=None)
+    named = {} if naive is None else {f"named by {naive.recogniser} (share)": naive.named}
+    faced = utility.measures(old.also, new.also, subjects=person, named=named)
+    more = [
+        ("original face to be seen (share)", float("nan"), float(shown[rows].mean())),
+        *_consistency(faces, recognisers),
+        *expressions(old.also, new.also, person),
+        *_flicker(faces.seen.flicker[rows][faces.seen.drawn[rows]]),
+    ]
+    whole = pd.concat([pd.DataFrame([(*row, "all") for row in more], columns=COLUMNS), faced])
+    whole = whole.reset_index(drop=True)
+    whole.attrs = faced.attrs
+    return whole
+
+
+def _consistency(faces: Measured, recognisers: Sequence[Recogniser]) -> Iterator[tuple[str, float, float]]:
+    """Yield whether the faces of one person stay one person's [S 7.5.2], old ones and new ones."""
+    person, drawn = faces.person[faces.rows], faces.seen.drawn[faces.rows]
+    if drawn.sum() < 2:
+        return
+    folds = min(10, int(drawn.sum()))
+    for one in recognisers:
+        old = faces.seen.before.codes[one.name][faces.rows]
+        new = faces.seen.after.codes[one.name][faces.rows][drawn]
+        sides = (old, person, new), (new, person[drawn], old)
+        was, now = (
+            utility.identity_consistency(
+                own, who, folds=folds, others=np.concatenate([faces.strangers[one.name], decoys])
+            )
+            for own, who, decoys in sides
+        )
+        yield f"nearest face is the same person's, {one.name} (share)", was, now
+        if one.same_person is not None:
+            was, now = (pairs_alike(own, who, one.same_person) for own, who, _ in sides)
+            yield f"two frames of a person taken for one, {one.name} (share)", was, now
+
+
+def _flicker(sums: FloatArray) -> Iterator[tuple[str, float, float]]:
+    """Yield how much still parts of faces change from frame to frame, in the originals and now."""
+    before, after, pixels = sums.sum(axis=0)
+    if pixels:
+        yield "flicker of still parts (grey levels)", before / pixels, after / pixels
+    if before:
+        yield "flicker, new to old (ratio)", float("nan"), after / before
+
+
+def detected(scenes: Sequence[Scene], jobs: int | None) -> dict[str, float]:
+    """Return, for each detector, the share of published frames with a face in which it finds one."""
+
+    def pictures() -> Iterator[NDArray[np.uint8]]:
+        for scene in scenes:
+            faced = np.unique(scene.seen.frame)
+            some = faced[:: max(1, -(-len(faced) // DETECTED))]
+            yield from (rgb for _, rgb in _frames(scene.published, some.tolist()))
+
+    return utility.detection_rate(pictures(), jobs=jobs) if any(len(s.seen) for s in scenes) else {}
+
+
+def _frames(path: Path, wanted: Sequence[int]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """Yield some frames of a clip, and nothing after the last of them."""
+    for frame in media.frames(path, broken=[]) if wanted else ():
+        if frame.index in wanted:
+            yield frame.index, frame.rgb
+        if frame.index >= max(wanted):
+            return
+
+
+def strips(
+    claim: Claim, scenes: Sequence[Scene], shown: Sequence[NDArray[np.bool_]], originals: bool
+) -> list[Pair]:
+    """Return for some people their new face at some moments; of a folder that proves nothing none.
+
+    Moments at which an original face can be seen are passed over: a page shows them only if it is asked to.
+    """
+    if (claim.broken or "format" not in claim.certificate) and not originals:
+        return []
+    pairs: dict[str, Pair] = {}
+    for scene, bare in zip(scenes, shown, strict=True):
+        person = np.array(scene.person, dtype=str)
+        good = scene.seen.drawn & ~scene.keep & (originals | ~bare)
+        moments: dict[str, IntArray] = {}
+        for who in np.unique(person[good & (person != "")]).tolist():
+            if who not in pairs and len(pairs) + len(moments) < STRIPS:
+                rows = np.flatnonzero(good & (person == who))
+                moments[who] = rows[np.linspace(0, len(rows) - 1, min(STRIP, len(rows))).astype(int)]
+        now = _cut(scene.published, scene, scene.seen.after.xyxy, moments)
+        before = _cut(scene.original, scene, scene.seen.before.xyxy, moments) if originals else {}
+        pairs |= {who: Pair(now[who], 1, (before[who],) if originals else ()) for who in moments}
+    return [*pairs.values()]
+
+
+def _cut(path: Path, scene: Scene, xyxy: FloatArray, moments: Mapping[str, IntArray]) -> dict[str, bytes]:
+    """Return each person's faces in a row, as PNG."""
+    wanted = sorted({int(at) for rows in moments.values() for at in scene.seen.frame[rows]})
+    faces: dict[str, list[NDArray[np.uint8]]] = {who: [] for who in moments}
+    for at, rgb in _frames(path, wanted):
+        for who, rows in moments.items():
+            for row in rows[scene.seen.frame[rows] == at]:
+                faces[who].append(_square(rgb, xyxy[row]))
+    return {who: media.encode_png(np.hstack(some)) for who, some in faces.items()}
+
+
+def _square(rgb: NDArray[np.uint8], box: FloatArray) -> NDArray[np.uint8]:
+    """Return a face with a little of what is around it."""
+    scale = SIDE / (1.5 * float((box[2:] - box[:2]).max()))
+    middle = SIDE / 2 - scale * (box[:2] + box[2:]) / 2
+    return crop(rgb, np.array([[scale, 0, middle[0]], [0, scale, middle[1]]]), SIDE, SIDE)

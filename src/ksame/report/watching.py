@@ -1,0 +1,399 @@
+"""An original clip and what was published of it, side by side: some frames, each face of them in both.
+
+The clips are read as streams. What is kept of a face are codes and figures, never its picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame import media, utility
+from ksame.attack.recognise import Recogniser
+from ksame.attack.see import Seen, see
+from ksame.core import FloatArray, IntArray
+from ksame.faces.detect import residual
+from ksame.faces.landmarks import landmarks
+from ksame.faces.subjects import auto
+from ksame.faces.track import Track
+from ksame.gather import Source, Watch, side_by_side
+from ksame.geometry import with_ring
+from ksame.report.evidence import matched
+from ksame.utility.video import flicker, unchanged
+
+Grey = NDArray[np.uint8]  # (h, w)
+LOOK = 640  # px: the longest side at which the second detector searches
+SURE = 0.75  # the score from which it needs no mesh to agree
+TOGETHER = 4e6  # pixels of the frames that are looked at together
+OVERLAP = 0.3  # intersection over union from which faces of successive frames are one
+
+
+class Moment(NamedTuple):
+    """One frame of both clips, and in grey the ones before."""
+
+    frame: int
+    old: NDArray[np.uint8]
+    new: NDArray[np.uint8]
+    earlier: tuple[Grey, Grey] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """The n faces that were seen in some frames of an original clip, and what was published for them.
+
+    Parameters
+    ----------
+    frames : (int, int)
+        How many pictures both clips have.
+    looked : (m,) int
+        The frames that were looked at.
+    frame : (n,) int
+        The frame of each face.
+    before, after : Seen
+        Row by row the face and what is in its place now; NaN where nothing can be looked at.
+    drawn : (n,) bool
+        Whether there is a face in its place now that a detector finds.
+    track : (n,) int
+        The track that explains it; -1: none does.
+    flicker : (n, 3) float
+        See ``utility.video.Flicker``.
+    untouched : (n,) bool
+        Whether it is published as it was.
+    bare : tuple of int
+        Frames in which a place where a track says that there is a face is published as it was, though no
+        detector finds one there.
+    left : tuple of int
+        Frames in which a second detector sees a face that neither a track nor a face of the original
+        explains.
+    """
+
+    frames: tuple[int, int]
+    looked: IntArray
+    frame: IntArray
+    before: Seen
+    after: Seen
+    drawn: NDArray[np.bool_]
+    track: IntArray
+    flicker: FloatArray
+    untouched: NDArray[np.bool_]
+    bare: tuple[int, ...]
+    left: tuple[int, ...]
+
+    def __len__(self) -> int:
+        """Return the number of faces."""
+        return len(self.frame)
+
+    @property
+    def shown(self) -> Seen:
+        """The new faces alone: NaN where a face is covered, or its place was only pointed at."""
+        return self.after.rows(np.where(self.drawn, np.arange(len(self)), -1))
+
+
+def watched(
+    original: Path,
+    published: Path,
+    recognisers: Sequence[Recogniser],
+    *,
+    tracks: Sequence[Track] = (),
+    most: int | None,
+    jobs: int | None,
+    watch: Watch | None,
+) -> Watched:
+    """Look at some frames of two clips, face by face.
+
+    Parameters
+    ----------
+    original, published : Path
+        The clips.
+    recognisers : sequence of Recogniser
+        Who looks.
+    tracks : sequence of Track
+        Where faces are, as far as somebody knows.
+    most : int, optional
+        How many frames to look at, evenly spread; None: all.
+    jobs, watch : see ``ksame.gather.gather``
+    """
+    clip = media.probe(original)
+    step = 1 if most is None else max(1, -(-clip.frames // most))
+    counts = [0, 0]
+    size = max(1, min(4, int(TOGETHER / (clip.width * clip.height))))
+    some = _batches(_moments(original, published, step, counts), size)
+    parts: list[_Part] = []
+    with closing(
+        side_by_side(_look, ((batch, tuple(tracks), recognisers) for batch in some), jobs=jobs)
+    ) as results:
+        for part in results:
+            parts.append(part)
+            if watch:
+                done = min(step * sum(len(p.looked) for p in parts), clip.frames)
+                watch(f"watching {published.name}", done, max(clip.frames, 1))
+    return _joined(parts, (counts[0], counts[1]))
+
+
+def _moments(original: Path, published: Path, step: int, counts: list[int]) -> Iterator[Moment]:
+    """Yield every so many frames of both clips; ``counts`` is told how many there are."""
+    earlier: tuple[Grey, Grey] | None = None
+    streams = media.frames(original, broken=[]), media.frames(published, broken=[])
+    for i, (old, new) in enumerate(zip_longest(*streams)):
+        counts[0] += old is not None
+        counts[1] += new is not None
+        if old is None or new is None:
+            continue
+        now = _alike(new.rgb, old.rgb.shape)
+        if i % step == 0:
+            yield Moment(i, old.rgb, now, earlier)
+        # grey: what flickers is light, and a colour frame more would cost memory
+        soon = (i + 1) % step == 0
+        earlier = (_grey(old.rgb), _grey(now)) if soon else None
+
+
+def _alike(rgb: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Return a frame in the size of another: a tool may have made it smaller."""
+    if rgb.shape == shape:
+        return rgb
+    return np.asarray(cv2.resize(rgb, shape[1::-1], interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _grey(rgb: NDArray[np.uint8]) -> Grey:
+    return np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), np.uint8)
+
+
+def _batches(moments: Iterator[Moment], size: int) -> Iterator[list[Moment]]:
+    batch: list[Moment] = []
+    for moment in moments:
+        batch.append(moment)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+class _Part(NamedTuple):
+    """What was seen in a few frames; as in ``Watched``."""
+
+    looked: list[int]
+    frame: IntArray
+    before: Seen
+    after: Seen
+    drawn: NDArray[np.bool_]
+    track: IntArray
+    flicker: FloatArray
+    untouched: NDArray[np.bool_]
+    bare: list[int]
+    left: list[int]
+
+
+def _look(moments: Sequence[Moment], tracks: Sequence[Track], recognisers: Sequence[Recogniser]) -> _Part:
+    """Look at a few frames of both clips."""
+    before = see([Source(str(m.frame), m.old) for m in moments], recognisers, also=utility.features, jobs=1)
+    spots = {int(i): before.points[before.photo == i] for i in np.unique(before.photo)}
+    after = see(
+        [Source(str(m.frame), m.new) for m in moments],
+        recognisers,
+        also=utility.features,
+        placed=spots,
+        jobs=1,
+    )
+    rows = matched(after, before.photo.tolist(), before.xyxy, in_place=True)
+    after = after.rows(rows)
+    # what was only pointed at has the old mesh, to the last bit
+    drawn = (rows >= 0) & (after.points != before.points).any(axis=(1, 2))
+    frame = np.array([m.frame for m in moments], np.intp)[before.photo]
+    track = _explained(frame, before.xyxy, tracks)
+    grey = [(_grey(m.old), _grey(m.new)) for m in moments]
+    pieces = [
+        _middle(before.points[row].min(axis=0), before.points[row].max(axis=0)) for row in range(len(before))
+    ]
+    return _Part(
+        [m.frame for m in moments],
+        frame,
+        before,
+        after,
+        drawn,
+        track,
+        np.array([_flickers(moments[p], grey[p], mesh) for p, mesh in _each(before)]).reshape(-1, 3),
+        np.array([_same(grey[p], box) for p, box in zip(before.photo.tolist(), pieces, strict=True)], bool),
+        [m.frame for i, m in enumerate(moments) if _bare(m.frame, grey[i], tracks, track[frame == m.frame])],
+        [m.frame for i, m in enumerate(moments) if _left(m, tracks, before.points[before.photo == i])],
+    )
+
+
+def _each(seen: Seen) -> Iterator[tuple[int, FloatArray]]:
+    yield from zip(seen.photo.tolist(), seen.points, strict=True)
+
+
+def _explained(frame: IntArray, xyxy: FloatArray, tracks: Sequence[Track]) -> IntArray:
+    """Return for each face the track whose box holds its centre, the nearest if there are several."""
+    found = np.full(len(frame), -1, np.intp)
+    for row, (at, box) in enumerate(zip(frame.tolist(), xyxy, strict=True)):
+        centre, nearest = (box[:2] + box[2:]) / 2, np.inf
+        for number, track in enumerate(tracks):
+            if at not in track.frames:
+                continue
+            own = track.box[at - track.start]
+            off = float(np.linalg.norm((own[:2] + own[2:]) / 2 - centre))
+            if (own[:2] <= centre).all() and (centre <= own[2:]).all() and off < nearest:
+                found[row], nearest = number, off
+    return found
+
+
+def _flickers(moment: Moment, now: tuple[Grey, Grey], mesh: FloatArray) -> tuple[float, float, float]:
+    """Return how much the still parts of a face changed since the frame before."""
+    if moment.earlier is None:
+        return 0.0, 0.0, 0.0
+    cut = _window(mesh.min(axis=0), mesh.max(axis=0), now[0].shape)
+    region = np.zeros(now[0].shape, np.uint8)
+    cv2.fillConvexPoly(region, cv2.convexHull(np.rint(mesh).astype(np.int32)), 1)
+    old, new = (np.stack([moment.earlier[side][cut], now[side][cut]]) for side in (0, 1))
+    return flicker(old, new, region[cut] > 0) if region[cut].size else (0.0, 0.0, 0.0)
+
+
+def _window(low: FloatArray, high: FloatArray, shape: tuple[int, ...]) -> tuple[slice, slice]:
+    """Return the part of a picture between two corners."""
+    (left, top), (right, bottom) = (
+        np.clip(np.rint(corner), 0, shape[1::-1]).astype(int) for corner in (low, high)
+    )
+    return slice(top, bottom), slice(left, right)
+
+
+def _middle(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return the corners (2, 2) of the middle of a face: what is around it may well be as it was."""
+    centre, half = (low + high) / 2, 0.3 * (high - low)
+    return np.stack([centre - half, centre + half])
+
+
+def _same(grey: tuple[Grey, Grey], corners: FloatArray) -> bool:
+    cut = _window(corners[0], corners[1], grey[0].shape)
+    return unchanged(grey[0][cut], grey[1][cut])
+
+
+def _bare(frame: int, grey: tuple[Grey, Grey], tracks: Sequence[Track], found: IntArray) -> bool:
+    """Return whether a track's place, where no face was found in the original, is published as it was."""
+    places = (
+        track.box[frame - track.start]
+        for number, track in enumerate(tracks)
+        if frame in track.frames and not track.keep and number not in found
+    )
+    return any(_same(grey, _middle(box[:2], box[2:])) for box in places)
+
+
+def _left(moment: Moment, tracks: Sequence[Track], meshes: FloatArray) -> bool:
+    """Return whether a second detector sees a face that nothing explains."""
+    there = [track.box[moment.frame - track.start] for track in tracks if moment.frame in track.frames]
+    around = [with_ring(mesh) for mesh in meshes]
+    boxes = np.array([*there, *(np.hstack([ring.min(axis=0), ring.max(axis=0)]) for ring in around)])
+    boxes = boxes.reshape(-1, 4)
+    margin = (boxes[:, 2:] - boxes[:, :2]) / 8  # a detector's box of a new face is not quite the old one's
+    scale = min(1.0, LOOK / max(moment.new.shape[:2]))
+    small = _alike(moment.new, tuple(max(1, round(side * scale)) for side in moment.new.shape[:2]))
+    found = residual(small, scale * np.hstack([boxes[:, :2] - margin, boxes[:, 2:] + margin]))
+    return bool(len(found)) and bool(((landmarks(small, found)[1] >= 0.5) | (found.score >= SURE)).any())
+
+
+def _joined(parts: Sequence[_Part], counts: tuple[int, int]) -> Watched:
+    """Put the parts of a clip one after the other."""
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    return Watched(
+        frames=counts,
+        looked=np.array([at for part in parts for at in part.looked], np.intp),
+        before=_seen([part.before for part in parts]),
+        after=_seen([part.after for part in parts]),
+        bare=tuple(at for part in parts for at in part.bare),
+        left=tuple(at for part in parts for at in part.left),
+        **{name: column(name) for name in ("frame", "drawn", "track", "flicker", "untouched")},
+    )
+
+
+def _seen(parts: Sequence[Seen]) -> Seen:
+    """Return faces that were seen one after the other as one; which picture they are in is told elsewhere."""
+    first = parts[0]
+    return Seen(
+        photo=np.concatenate([part.photo for part in parts]),
+        xyxy=np.concatenate([part.xyxy for part in parts]),
+        points=np.concatenate([part.points for part in parts]),
+        codes={name: np.concatenate([part.codes[name] for part in parts]) for name in first.codes},
+        also={name: np.concatenate([part.also[name] for part in parts]) for name in first.also},
+    )
+
+
+def all_of(clips: Sequence[Watched]) -> Watched:
+    """Return the faces of several clips in one; frames are counted on from clip to clip."""
+    starts = np.cumsum([0, *(clip.frames[0] for clip in clips)])[:-1]
+    moved = [
+        replace(clip, frame=clip.frame + start, looked=clip.looked + start)
+        for clip, start in zip(clips, starts, strict=True)
+    ]
+    parts = [
+        _Part(c.looked.tolist(), c.frame, c.before, c.after, c.drawn, c.track, c.flicker, c.untouched, [], [])
+        for c in moved
+    ]
+    whole = _joined(parts, (sum(c.frames[0] for c in clips), sum(c.frames[1] for c in clips)))
+    return replace(
+        whole,
+        bare=tuple(int(at + s) for c, s in zip(clips, starts, strict=True) for at in c.bare),
+        left=tuple(int(at + s) for c, s in zip(clips, starts, strict=True) for at in c.left),
+    )
+
+
+def by_sight(clips: Sequence[Watched], recogniser: Recogniser | None) -> list[list[str]]:
+    """Return who the faces of each clip are when nobody says so.
+
+    Faces that overlap from one frame to the next are one; these are joined over time and over clips by a
+    recogniser, if there is one with a threshold.
+    """
+    numbers = [chains(clip.frame, clip.before.xyxy) for clip in clips]
+    offsets = np.cumsum([0, *(int(own.max(initial=-1)) + 1 for own in numbers)])
+    flat = np.concatenate([own + start for own, start in zip(numbers, offsets, strict=False)])
+    if not len(flat):
+        return [[] for _ in clips]
+    names = [f"person-{n + 1:03}" for n in range(offsets[-1])]
+    if recogniser is not None and recogniser.same_person is not None:
+        codes = np.concatenate([clip.before.codes[recogniser.name] for clip in clips])
+        names = auto([codes[flat == n].mean(axis=0) for n in range(offsets[-1])], recogniser.same_person)
+    ends = np.cumsum([len(own) for own in numbers])[:-1]
+    return [[names[n] for n in part.tolist()] for part in np.split(flat, ends)]
+
+
+def chains(frame: IntArray, xyxy: FloatArray) -> IntArray:
+    """Return for each face (n,) the number of its chain: it overlaps most with a face of the frame before.
+
+    Examples
+    --------
+    >>> boxes = np.array([[0, 0, 9, 9], [50, 0, 59, 9], [51, 0, 60, 9], [1, 0, 10, 9], [90, 0, 99, 9.0]])
+    >>> chains(np.array([0, 0, 5, 5, 5]), boxes).tolist()
+    [0, 1, 1, 0, 2]
+    """
+    number = np.full(len(frame), -1, np.intp)
+    before: list[int] = []
+    count = 0
+    for at in np.unique(frame):
+        now = np.flatnonzero(frame == at).tolist()
+        pairs = [(_overlap(xyxy[i], xyxy[j]), i, j) for i in now for j in before]
+        taken: set[int] = set()
+        for share, i, j in sorted(pairs, reverse=True):
+            if share > OVERLAP and number[i] < 0 and j not in taken:
+                number[i] = number[j]
+                taken.add(j)
+        for i in now:
+            if number[i] < 0:
+                number[i], count = count, count + 1
+        before = now
+    return number
+
+
+def _overlap(a: FloatArray, b: FloatArray) -> float:
+    """Return the intersection over union of two boxes."""
+    common = np.prod(np.clip(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0, None))
+    return float(common / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - common))
