@@ -1,4 +1,4 @@
-"""The journal by which a stopped run goes on: boxes and the seed, no pixel and no code.
+"""The journal by which a stopped run goes on: boxes, the seed and finished videos; no old face and no code.
 
 It lives in the private folder while a run is under way and is removed when the release is written.
 """
@@ -6,7 +6,9 @@ It lives in the private folder while a run is under way and is removed when the 
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +24,11 @@ COLUMNS = {"xyxy": (-1, 4), "score": (-1,), "five": (-1, 5, 2)}
 
 @dataclass(frozen=True, eq=False)
 class Journal:
-    """Detections by photo, as lines of JSON; ``stamp`` is what changes when the photo changes."""
+    """Detections by photo, as lines of JSON; ``stamp`` is what changes when the photo changes.
+
+    Videos that are finished lie beside it in ``finished``, under a key that tells nothing: it is the hash
+    of all that they were made from. A video whose key is another now is made anew.
+    """
 
     path: Path
     seed: int
@@ -36,9 +42,9 @@ class Journal:
         lines = _read(path) if resume and path.is_file() else []
         if lines and "seed" in lines[0]:
             return cls(path, int(lines[0]["seed"]), {line["name"]: line for line in lines[1:]})
-        path.unlink(missing_ok=True)
-        path.touch(mode=0o600)
         journal = cls(path, seed)
+        journal._clear()
+        path.touch(mode=0o600)
         journal._append({"seed": seed})
         return journal
 
@@ -54,11 +60,34 @@ class Journal:
         lists = {column: np.asarray(getattr(boxes, column), float).tolist() for column in COLUMNS}
         self._append({"name": name, "stamp": stamp, **lists})
 
+    def made(self, key: str, target: Path) -> list[Any] | None:
+        """Put the finished video of this key in its place; return what was said of it, or None."""
+        line, video = self.known.get(key), self._video(key, target)
+        if line is None or not video.is_file():
+            return None
+        _link(video, target)
+        return list(line["said"])
+
+    def finish(self, key: str, made: Path, said: list[Any]) -> None:
+        """Keep a video that was made, and what is to be said of it, should the run be stopped."""
+        video = self._video(key, made)
+        video.parent.mkdir(mode=0o700, exist_ok=True)
+        video.unlink(missing_ok=True)
+        _link(made, video)
+        self._append({"name": key, "stamp": [], "said": said})  # last: what has a line is whole
+
     def remove(self) -> None:
-        """Remove the file, and its folder if nothing else is in it."""
-        self.path.unlink(missing_ok=True)
+        """Remove the file and the finished videos, and the folder if nothing else is in it."""
+        self._clear()
         if not any(self.path.parent.iterdir()):
             self.path.parent.rmdir()
+
+    def _video(self, key: str, like: Path) -> Path:
+        return self.path.parent / "finished" / f"{key}{like.suffix}"
+
+    def _clear(self) -> None:
+        self.path.unlink(missing_ok=True)
+        shutil.rmtree(self.path.parent / "finished", ignore_errors=True)
 
     def _append(self, line: Mapping[str, Any]) -> None:
         with self.path.open("a", encoding="ascii") as file:
@@ -76,6 +105,14 @@ def seed_of(seed: int | None, journal: Journal | None) -> int:
     if not 0 <= seed < 2**256:
         raise UsageError(f"seed must be an integer from 0 to 2**256 - 1. Got {seed}.")
     return seed
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file a second name; where that is not possible, copy it."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ Nothing of k-anonymity is left: a person has a face of their own. It is for thos
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +35,10 @@ SHIFTED = (
 )
 PIXELS = "old pixels were changed, not replaced: moles, scars and wrinkles are still there"
 AROUND = "hair, ears, body and place are still there"
+APART = (
+    "people were told apart among the photos and among the videos, not between them: one person may have two"
+    " new faces, and two people may share one"
+)
 Texture = Literal["code", "pixel"]
 
 
@@ -135,6 +140,30 @@ def shifted(
             found.failures,
         ),
         inspect=inspect,
+    )
+
+
+def beside(photos: Release, videos: Release) -> Release:
+    """Return one release of photos and videos, whose people nobody compared."""
+    first = 1 + max((row.group for row in photos.private.mapping), default=-1)
+    rows = (
+        row._replace(subject=f"video {row.subject}", group=first + row.group)
+        for row in videos.private.mapping
+    )
+    one, other = photos.details, videos.details
+    both = {name: one[name] + other[name] for name in ("people", "covered_people", "unusable_faces")}
+    assumptions = (*photos.guarantee.assumptions, *videos.guarantee.assumptions, APART)
+    return replace(
+        photos,
+        clips=videos.clips,
+        guarantee=Guarantee("none", assumptions=tuple(dict.fromkeys(assumptions))),
+        details={**one, **other, **both, "weights": {**one["weights"], **other["weights"]}},
+        private=Private(
+            (*photos.private.mapping, *rows),
+            {**photos.private.settings, **videos.private.settings},
+            photos.private.failures + videos.private.failures,
+            videos.private.papers,
+        ),
     )
 
 

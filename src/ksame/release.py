@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ksame import media
-from ksame.core import Guarantee, GuaranteeViolated, UsageError, check_law
+from ksame.core import Guarantee, GuaranteeViolated, InputError, UsageError, check_law
 
 FORMAT = "ksame certificate 1"
 CERTIFICATE = "certificate.json"
@@ -293,6 +293,9 @@ def _checks(out: Path, certificate: Mapping[str, Any], private: str | Path | Non
     yield "the certificate is as it was issued"
     _check_files(out, certificate["files"])
     yield f"all {len(certificate['files'])} published files are there, unchanged, and no others"
+    for name in certificate["files"]:
+        _check_metadata(out / name)
+    yield "none of them carries metadata"
     claim, counts = _claim(certificate), Counter(certificate["files"].values())
     if sorted(counts.values()) != certificate["group_sizes"]:
         raise GuaranteeViolated("The group sizes in the certificate are not those of the files.")
@@ -370,6 +373,17 @@ def _check_files(out: Path, hashes: Mapping[str, str]) -> None:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != hashes[name]:
             raise GuaranteeViolated(f"{name!r} was changed: its sha256 is not the certified one.")
+
+
+def _check_metadata(path: Path) -> None:
+    """Raise if a published file tells more than it shows."""
+    is_video = path.suffix.lower() in media.VIDEOS
+    try:
+        told = media.metadata_of_video(path) if is_video else media.metadata_of(path.read_bytes())
+    except InputError as error:
+        raise GuaranteeViolated(f"{path.name!r} cannot be checked for metadata: {error}") from None
+    if told:
+        raise GuaranteeViolated(f"{path.name!r} carries metadata: {', '.join(told)}.")
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -6,11 +6,13 @@ in doubt is covered; nothing but a track decides, so that a detector that blinks
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -97,7 +99,8 @@ def disguise(
     clips, failures = _followed(found, recogniser, corrected, jobs, watch)
     clips = _recognised(clips, keep, recogniser)
     faces = _new_faces(clips, model, identities, who, texture, seed, watch)
-    outputs = file_names([_written_as(clip) for clip in clips], names=names, seed=seed)
+    # names of their own: beside photos the same one would say which belong together
+    outputs = file_names([_written_as(clip) for clip in clips], names=names, seed=seed ^ 1)
     order = {person: i for i, person in enumerate(sorted(faces))}
     rows = [
         Row(clip.name, track.person, order[track.person], output)
@@ -105,7 +108,7 @@ def disguise(
         for track in {track.person: track for track in clip.tracks}.values()
     ]
     done = {
-        output: Disguised(clip, faces, texture, audio, quality, jobs, watch)
+        output: Disguised(clip, faces, texture, audio, quality, jobs, journal, watch)
         for clip, output in zip(clips, outputs, strict=True)
     }
     stay = {track.person for clip in clips for track in clip.tracks if track.keep}
@@ -113,7 +116,9 @@ def disguise(
     assumptions += [DISGUISED] if audio == "disguise" else []
     assumptions += [KEPT] if stay else []
     # a track that is never drawn is covered in every picture
-    never = [t for clip in clips for t in clip.tracks if not t.keep and not t.drawn.any()]
+    hidden = [track for clip in clips for track in clip.tracks if not track.keep]
+    never = [track for track in hidden if not track.drawn.any()]
+    drawn = sum(int(track.drawn.sum()) for track in hidden if faces[track.person] is not None)
     used = ["yunet", "mesh", "blazeface", recogniser, *who, *near]
     return Release(
         files={},
@@ -129,6 +134,9 @@ def disguise(
             "covered_people": sum(mask is None for mask in faces.values()),
             "kept_people": len(stay),
             "unusable_faces": len(never),
+            "pictures": sum(clip.frames for clip in clips),
+            "faces_drawn": drawn,
+            "faces_covered": sum(map(len, hidden)) - drawn,
             "pool": identities.digest,
             "model": model.digest,
             "weights": {name: weights.CATALOGUE[name].sha256 for name in dict.fromkeys(used)},
@@ -256,8 +264,12 @@ def _new_faces(
         return everyone
     known = sorted(views)
     rng = np.random.default_rng(seed)
+    if tell:
+        tell("choosing new faces", 0, len(known))
     looked = [some[:: max(1, len(some) // VIEWS)][:VIEWS] for some in (views[person] for person in known)]
     made = masks(model, looked, pool.codes, pool.deidentified, recognisers=who, texture=texture, rng=rng)
+    if tell:
+        tell("choosing new faces", len(known), len(known))
     return {**everyone, **dict(zip(known, made, strict=True))}
 
 
@@ -304,9 +316,35 @@ class Disguised:
     audio: Literal["keep", "drop", "disguise"]
     quality: int | None
     jobs: int | None
+    journal: Journal | None
     watch: Watch | None
 
     def make(self, path: Path) -> Making:
+        """Write the video, unless a run that was stopped did; return what came to light."""
+        key = self._key()
+        known = self.journal.made(key, path) if self.journal else None
+        if known is not None:
+            untouched, notes = known
+            return Making(tuple(Untouched(*one) for one in untouched), tuple(notes))
+        made = self._filmed(path)
+        if self.journal:
+            self.journal.finish(key, path, list(made))
+        return made
+
+    def _key(self) -> str:
+        """Return a hash of all that the video is made from: the file, the tracks, the faces, how."""
+        stat = self.video.clip.path.stat()
+        how = (self.texture, self.audio, self.quality, stat.st_size, stat.st_mtime_ns, version("ksame"))
+        key = hashlib.sha256(repr((how, self.video.frames)).encode())
+        for track in self.video.tracks:
+            key.update(repr((track.person, track.start, track.keep, track.state.tolist())).encode())
+            mask = self.faces[track.person]
+            drawn = [] if mask is None else [getattr(mask, part.name) for part in fields(mask)]
+            for array in (track.box, track.shape, *drawn[1:]):  # without the model, which is the version's
+                key.update(np.ascontiguousarray(array).tobytes())
+        return key.hexdigest()
+
+    def _filmed(self, path: Path) -> Making:
         """Write the video; return where a second detector still saw an untouched face, and what to know."""
         untouched: list[Untouched] = []
         frames = media.frames(self.video.clip.path, broken=[])
@@ -317,7 +355,7 @@ class Disguised:
 
     def _drawn(self, frames: Iterable[media.Frame], untouched: list[Untouched]) -> Iterator[media.Frame]:
         """Yield the pictures with new faces, worked on a few ahead and side by side."""
-        tell = _told(self.watch, f"drawing {self.video.name}", self.video.clip.frames)
+        tell = _told(self.watch, f"drawing {self.video.name}", self.video.frames)
         with ThreadPoolExecutor(self.jobs or 2) as pool:
             ready: deque[Future[tuple[media.Frame, FloatArray]]] = deque()
             for near in _with_neighbours(self._coded(frames, pool)):

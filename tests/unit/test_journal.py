@@ -103,3 +103,33 @@ def test_the_seed_of_a_run(tmp_path):
     for bad in (-1, 2**256):
         with pytest.raises(UsageError, match="seed must be an integer from 0"):
             seed_of(bad, None)
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_finished_videos_are_put_in_their_place_again(tmp_path, linked, monkeypatch):
+    if not linked:  # as on a disk that knows no second names, or from one disk to another
+        monkeypatch.setattr("os.link", lambda *_: (_ for _ in ()).throw(OSError("no links here")))
+    path = tmp_path / "private" / "journal.jsonl"
+    journal = Journal.open(path, seed=1, resume=False)
+    film = tmp_path / "partial" / "a.mp4"
+    film.parent.mkdir()
+    film.write_bytes(b"film")
+    journal.finish("key", film, [[["", 3, 0.1, "1 2 3 4"]], ["a note"]])
+    film.unlink()
+    again = Journal.open(path, seed=2, resume=True)
+    assert again.made("another", film) is None
+    assert not film.exists()
+    assert again.made("key", film) == [[["", 3, 0.1, "1 2 3 4"]], ["a note"]]
+    assert film.read_bytes() == b"film"
+    assert again.made("key", film.with_suffix(".mkv")) is None, "of another type"
+    assert (path.parent / "finished").stat().st_mode & 0o777 == 0o700
+    again.remove()
+    assert not path.parent.exists()
+
+
+def test_a_new_journal_forgets_finished_videos(tmp_path):
+    path = tmp_path / "private" / "journal.jsonl"
+    (tmp_path / "a.mp4").write_bytes(b"film")
+    Journal.open(path, seed=1, resume=False).finish("key", tmp_path / "a.mp4", [])
+    assert Journal.open(path, seed=1, resume=False).made("key", tmp_path / "b.mp4") is None
+    assert not (path.parent / "finished").exists()

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import stat
+import zlib
 
 import numpy as np
 import pytest
@@ -10,7 +11,17 @@ import pytest
 from ksame import GuaranteeViolated, UsageError
 from ksame.core import Guarantee
 from ksame.media import encode_png
-from ksame.release import Failure, Private, Release, Row, check_folders, verify
+from ksame.release import (
+    Failure,
+    Making,
+    Private,
+    Release,
+    Row,
+    Untouched,
+    check_folders,
+    read_untouched,
+    verify,
+)
 
 
 def picture(level: int) -> bytes:
@@ -47,9 +58,9 @@ def saved(release, tmp_path):
 
 
 def test_saved_release_verifies_with_and_without_the_private_folder(saved):
-    assert len(verify(saved).checks) == 3
+    assert len(verify(saved).checks) == 4
     checks = verify(saved, private=f"{saved}.private").checks
-    assert len(checks) == 5
+    assert len(checks) == 6
     assert "at least 3 different people" in str(verify(saved, private=f"{saved}.private"))
 
 
@@ -206,15 +217,15 @@ def test_a_release_without_k_anonymity_claims_and_checks_no_count(release, tmp_p
     files = {name: picture(index) for index, name in enumerate(release.files)}
     weak = Guarantee("wrong-map", assumptions=("same metric",))
     out = Release(**{**vars(release), "files": files, "guarantee": weak}).save(tmp_path / "diff")
-    assert len(verify(out, private=f"{out}.private").checks) == 3
+    assert len(verify(out, private=f"{out}.private").checks) == 4
 
 
 def test_a_composited_release_is_counted_by_group(release, tmp_path):
     files = {name: picture(index) for index, name in enumerate(release.files)}
     scene = release.guarantee.lower(scope="code", because="faces are blended into the photos")
     out = Release(**{**vars(release), "files": files, "guarantee": scene}).save(tmp_path / "scene")
-    assert len(verify(out).checks) == 2
-    assert len(verify(out, private=f"{out}.private").checks) == 4
+    assert len(verify(out).checks) == 3
+    assert len(verify(out, private=f"{out}.private").checks) == 5
 
 
 def test_verify_wants_a_folder(tmp_path):
@@ -252,3 +263,55 @@ def test_a_file_is_no_folder(tmp_path):
         check_folders(tmp_path / "file")
     with pytest.raises(UsageError, match="is a file"):
         check_folders(tmp_path / "out", tmp_path / "file")
+
+
+class Film:
+    """A file that is made in its place, as videos are; what it holds is given."""
+
+    def __init__(self, data: bytes, *seen: Untouched, notes: tuple[str, ...] = ()) -> None:
+        self.data, self.making = data, Making(seen, notes)
+
+    def make(self, path):
+        path.write_bytes(self.data)
+        return self.making
+
+
+def test_untouched_faces_are_listed_for_the_owner_and_counted_for_the_public(release, tmp_path):
+    seen = Untouched("", 17, 0.567, "10 20 60 80"), Untouched("", 18, 0.6, "11 20 61 80")
+    told = Release(
+        **{
+            **vars(release),
+            "details": {},
+            "inspect": lambda name, data: int(name == "images/04.png"),
+            "clips": {"images/film.png": Film(picture(9), *seen, notes=("Shades were rounded.",))},
+        }
+    )
+    out = told.save(tmp_path / "out")
+    secret = tmp_path / "out.private"
+    listed = read_untouched(secret)
+    assert listed[-2:] == [one._replace(output="images/film.png") for one in seen]
+    assert [one.output for one in listed[:-2]] == [f"images/0{n}.png" for n in (4, 5, 6)], "equal files"
+    assert json.loads((secret / "settings.json").read_text())["notes"] == [
+        "images/film.png: Shades were rounded."
+    ]
+    public = (out / "certificate.json").read_text()
+    assert json.loads(public)["untouched_faces"] == 5
+    assert "10 20 60 80" not in public
+
+
+def test_a_film_is_made_only_when_it_is_saved(release):
+    with pytest.raises(UsageError, match="call save"):
+        Release(**{**vars(release), "clips": {"images/film.mp4": Film(b"")}}).certificate()
+
+
+def test_verify_looks_for_metadata_in_files_whose_hash_is_right(release, tmp_path):
+    told = picture(9)
+    end = told.index(b"IDAT") - 4
+    text = b"tEXtAuthor\0ann"
+    chunk = len(text[4:]).to_bytes(4, "big") + text + zlib.crc32(text).to_bytes(4, "big")
+    files = dict.fromkeys(release.files, told[:end] + chunk + told[end:])
+    with pytest.raises(GuaranteeViolated, match=r"'00.png' carries metadata: text"):
+        verify(Release(**{**vars(release), "files": files}).save(tmp_path / "out"))
+    clips = {"images/film.mp4": Film(b"no video")}
+    with pytest.raises(GuaranteeViolated, match=r"'film.mp4' cannot be checked"):
+        verify(Release(**{**vars(release), "clips": clips}).save(tmp_path / "film"))

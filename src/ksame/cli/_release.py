@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,13 +22,13 @@ from ksame.cli._shell import Json, Quiet, app, console, print_json, progress
 from ksame.core import KSameError, UsageError
 from ksame.faces import subjects as people
 from ksame.journal import Journal
-from ksame.media import find, find_videos
+from ksame.media import VIDEOS, find, find_videos
 from ksame.obscure import METHODS as AD_HOC
-from ksame.openset import shifted
+from ksame.openset import beside, shifted
 from ksame.partition import METHODS as PARTITIONS
 from ksame.pipeline import METHODS, deidentify
 from ksame.pool import build
-from ksame.release import CERTIFICATE, Release, check_folders, verify
+from ksame.release import CERTIFICATE, Release, Untouched, check_folders, read_private, read_untouched, verify
 from ksame.render import Composite
 from ksame.training import train
 from ksame.videos import disguise
@@ -54,7 +56,10 @@ def run(
         str | None, typer.Option(help=f"One of {', '.join(METHODS)}, shift [ksame-m; shift for videos].")
     ] = None,
     partition: Annotated[str, typer.Option(help=f"One of {', '.join(PARTITIONS)}.")] = "mdav",
-    publish: Annotated[Literal["portrait", "scene"], typer.Option(help="What is published.")] = "portrait",
+    publish: Annotated[
+        Literal["portrait", "scene"] | None,
+        typer.Option(help="What is published [portrait; scene beside videos]."),
+    ] = None,
     subjects: Annotated[
         str, typer.Option(help="Who is the same person: auto, folder, prefix (up to the first _), or a csv.")
     ] = "auto",
@@ -99,8 +104,13 @@ def run(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a certified release from photos."""
-    method = _method_for(inputs, method)
+    """Make a certified release from photos or videos."""
+    began = time.monotonic()
+    photos, videos = find(inputs), find_videos(inputs)
+    method = _method_for(method, mixed=bool(photos and videos), videos=bool(videos))
+    publish = publish or ("scene" if videos else "portrait")
+    if videos and publish == "portrait":
+        raise UsageError("Videos, and photos beside them, are published as scenes: leave out --publish.")
     if method in AD_HOC and not accept_no_guarantee:
         raise UsageError(
             f"{method} guarantees nothing: give --accept-no-guarantee too, or leave out --method."
@@ -109,7 +119,7 @@ def run(
         raise UsageError(f"There is nothing to resume: {output} is finished.")
     out, secret = check_folders(output, private, overwrite=overwrite or dry_run)
     _check_apart(inputs, out, secret)
-    journal, certificate = None, None
+    journal, certificate, untouched, notes = None, None, [], []
     if not dry_run:
         fresh = secrets.randbits(256) if seed is None else seed
         journal = Journal.open(secret / "journal.jsonl", seed=fresh, resume=resume)
@@ -119,28 +129,36 @@ def run(
                 "journal": journal,
                 "watch": watch,
             }
-            if method == "shift" and not find_videos(inputs):
-                release = shifted(
-                    inputs,
-                    publish=publish,
-                    subjects=subjects,
-                    texture=texture,
-                    pool=pool,
-                    names=names,
-                    **common,
-                )
-            elif method == "shift":
-                release = disguise(
-                    inputs,
-                    audio=audio,
-                    texture=texture,
-                    keep=keep or (),
-                    names=names or "keep",
-                    quality=quality,
-                    corrected=tracks,
-                    pool=pool,
-                    **{name: common[name] for name in ("seed", "jobs", "journal", "watch")},
-                )
+            if method == "shift":
+                parts = []
+                if photos:
+                    parts += [
+                        shifted(
+                            inputs,
+                            publish=publish,
+                            subjects=subjects,
+                            texture=texture,
+                            pool=pool,
+                            names=names,
+                            **common,
+                        )
+                    ]
+                if videos:
+                    del common["engine"]
+                    parts += [
+                        disguise(
+                            inputs,
+                            audio=audio,
+                            texture=texture,
+                            keep=keep or (),
+                            names=names or "keep",
+                            quality=quality,
+                            corrected=tracks,
+                            pool=pool,
+                            **common,
+                        )
+                    ]
+                release = parts[0] if len(parts) == 1 else beside(*parts)
             elif method in AD_HOC:
                 release = obscured(
                     inputs, method, grey=grey, strength=strength, names=names or "keep", **common
@@ -160,9 +178,11 @@ def run(
                     model=model,
                     **common,
                 )
+            if not dry_run:
+                release.save(out, private=secret, overwrite=overwrite)
         if not dry_run:
-            release.save(out, private=secret, overwrite=overwrite)
             certificate = verify(out, private=secret).certificate
+            untouched, notes = read_untouched(secret), read_private(secret)[1].get("notes", [])
     except KSameError as error:
         # What was found is kept where trying again makes sense: on a full disk, or when going on.
         if journal and not resume and error.exit_code != 1:
@@ -170,13 +190,15 @@ def run(
         raise
     if journal:
         journal.remove()
-    figures = _summary(release, certificate)
+    figures = _summary(release, certificate, time.monotonic() - began)
     code = 5 if figures["untouched_faces"] else 4 if figures["failures"] else 0
     _tell_failures(figures["failures"])
     if not quiet:
-        _tell(release, figures, None if dry_run else out)
+        _tell(release, figures, notes, None if dry_run else out)
+    _tell_untouched(untouched, secret)
     if as_json:
-        print_json(figures | {"release": str(out), "private": str(secret), "exit_code": code})
+        listed = {"notes": notes, "untouched": [one._asdict() for one in untouched]}
+        print_json(figures | listed | {"release": str(out), "private": str(secret), "exit_code": code})
     raise typer.Exit(code)
 
 
@@ -287,15 +309,15 @@ def build_pool(
         console.print(f"[green]✓[/] {len(pool)} people who do not exist: {escape(str(output))}")
 
 
-def _method_for(inputs: list[Path], method: str | None) -> str:
-    """Return the method that is meant: videos are released by the identity shift, and apart from photos."""
-    videos, photos = find_videos(inputs), find(inputs)
-    if videos and photos:
-        raise UsageError(
-            "There are photos and videos in the inputs: release them apart, each with its claim."
-        )
+def _method_for(method: str | None, *, mixed: bool, videos: bool) -> str:
+    """Return the method that is meant: videos are released by the identity shift."""
     if videos and method not in (None, "shift"):
         raise UsageError(f"{method} is for photos: leave out --method, and videos are released by shift.")
+    if mixed and method is None:
+        raise UsageError(
+            "There are photos and videos in the inputs: give --method shift to release both together, without"
+            " a promise, or release them apart, each with its claim."
+        )
     return method or ("shift" if videos else "ksame-m")
 
 
@@ -314,9 +336,11 @@ def _check_apart(inputs: list[Path], out: Path, secret: Path) -> None:
                 )
 
 
-def _summary(release: Release, certificate: Mapping[str, Any] | None) -> dict[str, Any]:
+def _summary(release: Release, certificate: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
     """Return the figures of a run; what only the written files tell is there if they were written."""
-    mapping = release.private.mapping
+    mapping, failures = release.private.mapping, release.private.failures
+    named = [*{row.input for row in mapping}, *(failure.input for failure in failures)]
+    of_videos = ("pictures", "faces_drawn", "faces_covered", "kept_people", "audio")
     return {
         "method": release.method,
         "publish": release.publish,
@@ -324,39 +348,70 @@ def _summary(release: Release, certificate: Mapping[str, Any] | None) -> dict[st
         "bound": release.guarantee.bound,
         "kind": release.guarantee.kind,
         "claim": str(release.guarantee),
-        "photos": len({row.input for row in mapping}) + len(release.private.failures),
+        "photos": sum(Path(name).suffix.lower() not in VIDEOS for name in named),
+        "videos": len(release.clips),
+        **{name: release.details[name] for name in of_videos if release.clips},
         "people": len({row.subject for row in mapping}),
         "published": len(release.files) + len(release.clips),
         "faces": len(mapping),
         "distinct": len({row.group for row in mapping}),
         "unusable_faces": release.details["unusable_faces"],
         "untouched_faces": certificate["untouched_faces"] if certificate else None,
-        "failures": [failure._asdict() for failure in release.private.failures],
+        "failures": [failure._asdict() for failure in failures],
+        "seconds": round(seconds, 1),
     }
 
 
 def _tell_failures(failures: Sequence[Mapping[str, str]]) -> None:
-    """Name each photo for which nothing was published; it is an error, so --quiet does not hide it."""
+    """Name each input that was lost, or a part of it; it is an error, so --quiet does not hide it."""
     for failure in failures:
         console.print(f"[yellow]![/] {escape(failure['input'])}: {escape(failure['reason'])}")
 
 
-def _tell(release: Release, figures: Mapping[str, Any], out: Path | None) -> None:
+def _tell_untouched(untouched: Sequence[Untouched], secret: Path, most: int = 10) -> None:
+    """Say where faces were left, file by file; it is an error, so --quiet does not hide it."""
+    if not untouched:
+        return
+    console.print(f"[bold red]A second detector sees {len(untouched)} untouched faces.[/]")
+    for output, some in groupby(untouched, key=lambda one: one.output):
+        runs = [escape(run) for run in _runs(list(some))]
+        more = f" and {len(runs) - most} more" if len(runs) > most else ""
+        where = f": in picture {', '.join(runs[:most])}{more}" if runs else ""
+        console.print(f"[red]![/] {escape(output)}{where}")
+    console.print(
+        f"Each with its box: {escape(str(secret / 'untouched.csv'))}; look at them before you publish."
+    )
+
+
+def _runs(untouched: Sequence[Untouched]) -> Iterator[str]:
+    """Yield the pictures of a video in words, those that follow each other as one."""
+    frames = {one.frame: one.seconds for one in untouched if one.frame is not None}
+    for _, part in groupby(enumerate(sorted(frames)), key=lambda pair: pair[1] - pair[0]):
+        run = [frame for _, frame in part]
+        if len(run) == 1:
+            yield f"{run[0]} ({frames[run[0]]:.2f} s)"
+        else:
+            yield f"{run[0]} to {run[-1]} ({frames[run[0]]:.2f} to {frames[run[-1]]:.2f} s)"
+
+
+def _tell(release: Release, figures: Mapping[str, Any], notes: Sequence[str], out: Path | None) -> None:
     """Say in words what was done."""
     if release.details.get("subjects") == "auto":
         _tell_people(release)
-    console.print(
-        f"{figures['people']} people in {figures['photos']} photos: {figures['faces']} faces replaced by"
-        f" {figures['distinct']} new ones, {figures['published']} files."
-    )
+    if figures["photos"]:
+        photos = [row for row in release.private.mapping if row.output not in release.clips]
+        console.print(
+            f"{len({row.subject for row in photos})} people in {figures['photos']} photos: {len(photos)}"
+            f" faces replaced by {len({row.group for row in photos})} new ones, {len(release.files)} files."
+        )
+    if figures["videos"]:
+        _tell_videos(release, figures, done=out is not None)
     if unusable := figures["unusable_faces"]:
         done = "covered" if figures["publish"] == "scene" else "left out"
         console.print(f"[yellow]![/] {unusable} faces were too small, too turned or too unclear: {done}.")
-    for note in release.private.settings.get("notes", ()):
+    for note in notes or release.private.settings.get("notes", ()):
         console.print(f"[yellow]![/] {escape(note)}")
     console.print(f"[bold]{escape(figures['claim'])}[/]")
-    if figures["untouched_faces"]:
-        console.print(f"[bold red]A second detector sees {figures['untouched_faces']} untouched faces.[/]")
     if 1 > figures["bound"] > 1 / figures["k"] + 1e-9:
         console.print(
             f"The bound is above 1/k = {1 / figures['k']:.3g}: some people have more photos than others."
@@ -364,9 +419,25 @@ def _tell(release: Release, figures: Mapping[str, Any], out: Path | None) -> Non
     console.print(f"[green]✓[/] written and verified: {out}" if out else "Dry run: nothing was written.")
 
 
+def _tell_videos(release: Release, figures: Mapping[str, Any], *, done: bool) -> None:
+    """Say in words what was done to videos, or in a dry run would be."""
+    rows = [row for row in release.private.mapping if row.output in release.clips]
+    were = "were" if done else "would be"
+    sound = {"keep": "kept", "drop": "left out", "disguise": "changed in pitch"}[figures["audio"]]
+    console.print(
+        f"{len({row.subject for row in rows})} people in {figures['videos']} videos of {figures['pictures']}"
+        f" pictures: faces {were} drawn {figures['faces_drawn']} times and covered"
+        f" {figures['faces_covered']} times; sound {sound}."
+    )
+    if kept := figures["kept_people"]:
+        console.print(f"[yellow]![/] {kept} of them stay visible, as asked.")
+    pace = figures["pictures"] / max(figures["seconds"], 0.1)
+    console.print(f"{figures['seconds']:.0f} s in all, {pace:.1f} pictures a second.")
+
+
 def _tell_people(release: Release, most: int = 20) -> None:
     """Show who was taken for one person, those with the most photos first."""
-    mapping = release.private.mapping
+    mapping = [row for row in release.private.mapping if row.output not in release.clips]
     ranked = people.table([row.subject for row in mapping], [row.input for row in mapping], first=4)
     table = Table("person", "photos", "which", box=None)
     for who in ranked[:most]:
