@@ -20,7 +20,7 @@ import threading
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -417,14 +417,10 @@ def infer(
     shape : tuple of int, optional
         The input's shape, for networks that take any; -1 leaves a side open.
     """
-    idle = _idle[name, inner, shape]
-    try:
-        request = idle.pop()  # a list's pop and append cannot be interrupted
-    except IndexError:
-        request = _request(name, inner, shape)
+    request = _borrowed(name, inner, shape)
     request.infer({0: np.ascontiguousarray(x, dtype=np.float32)})
     outputs = [np.array(tensor.data) for tensor in request.output_tensors]  # copies: it owns the buffers
-    idle.append(request)
+    _idle[name, inner, shape].append(request)
     return outputs
 
 
@@ -447,27 +443,41 @@ def inputs(file: Path) -> list[tuple[int, ...]]:
     ]
 
 
-def _request(name: str | Path, inner: str | None, shape: tuple[int, ...] | None) -> Any:
-    """Return a new infer request of a network compiled for one thread.
+def _borrowed(name: str | Path, inner: str | None, shape: tuple[int, ...] | None) -> Any:
+    """Return an infer request that nobody is using; new ones where all are in use."""
+    idle = _idle[name, inner, shape]
+    with suppress(IndexError):
+        return idle.pop()  # a list's pop and append cannot be interrupted
+    with _lock:
+        with suppress(IndexError):
+            return idle.pop()  # another thread opened the network meanwhile
+        mine, *others = _requests(name, inner, shape)
+        idle += others
+        return mine
+
+
+def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None) -> list[Any]:
+    """Return two new infer requests of one compiled network, which share its weights, a thread for each.
 
     Photos are processed in parallel threads, so there are as many of these as threads that ask at a
-    time. One compiled network with several streams would share its weights, but OpenVINO 2026.4 then
-    computes nonsense for networks with int8 weights (facenet), and threads wait for each other for ever
-    where inputs change their size (yunet).
+    time. Networks with int8 weights (facenet) give one: OpenVINO 2026.4 computes nonsense for a second.
     """
-    with _lock:
-        file = name if isinstance(name, Path) else path(name)
-        with tempfile.TemporaryDirectory() as room:
-            if inner is not None:
-                with zipfile.ZipFile(file) as bundle:
-                    file = Path(bundle.extract(inner, room))
-            model = core().read_model(file)
-            if shape is not None:
-                model.reshape(shape)
-            # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
-            settings = {"NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
-            settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
-            return core().compile_model(model, "CPU", settings).create_infer_request()
+    file = name if isinstance(name, Path) else path(name)
+    with tempfile.TemporaryDirectory() as room:
+        if inner is not None:
+            with zipfile.ZipFile(file) as bundle:
+                file = Path(bundle.extract(inner, room))
+        model = core().read_model(file)
+        if shape is not None:
+            model.reshape(shape)
+        weights = (op for op in model.get_ops() if op.get_type_name() == "Constant")
+        together = 1 if any(w.get_element_type().get_type_name() in ("i8", "u8") for w in weights) else 2
+        # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
+        settings = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": together}
+        settings |= {"INFERENCE_NUM_THREADS": together}
+        settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
+        compiled = core().compile_model(model, "CPU", settings)
+        return [compiled.create_infer_request() for _ in range(together)]
 
 
 @cache
