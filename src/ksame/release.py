@@ -160,12 +160,14 @@ class Release:
                 if into is not None:
                     _place(into, name).write_bytes(data)
         untouched = [Untouched(name) for name, value in hashes.items() for _ in range(left[value])]
-        notes: list[str] = []
+        notes: dict[str, list[str]] = {}
         for name, clip in self.clips.items():
             hashes[name], made = _filmed(name, clip, into)
             untouched += [one._replace(output=name) for one in made.untouched]
-            notes += [f"{name}: {note}" for note in made.notes]
-        return dict(sorted(hashes.items())), Making(tuple(untouched), tuple(notes))
+            for note in made.notes:
+                notes.setdefault(note, []).append(name)
+        said = (f"{of[0] if len(of) == 1 else f'{len(of)} files'}: {note}" for note, of in notes.items())
+        return dict(sorted(hashes.items())), Making(tuple(untouched), tuple(said))
 
     def save(self, folder: str | Path, *, private: str | Path | None = None, overwrite: bool = False) -> Path:
         """Write the release folder, and the private folder beside it; a crash leaves no half release.

