@@ -637,15 +637,16 @@ def kept_together(*columns):
             return parts
 
 
-def identity_consistency(x, persons, folds):
+def identity_consistency(x, persons, folds, strangers=()):
     right, fold = 0.0, [persons[:i].count(person) % folds for i, person in enumerate(persons)]
     for i in range(len(x)):
-        others = [j for j in range(len(x)) if fold[j] != fold[i]]
+        others = [(math.dist(x[i], x[j]), persons[j]) for j in range(len(x)) if fold[j] != fold[i]]
+        others += [(math.dist(x[i], stranger), "a stranger") for stranger in strangers]
         if not others:  # nobody to be compared with
             continue
-        least = min(math.dist(x[i], x[j]) for j in others)
-        nearest = [j for j in others if math.dist(x[i], x[j]) == least]
-        right += sum(persons[j] == persons[i] for j in nearest) / len(nearest)
+        least = min(far for far, _ in others)
+        nearest = [who for far, who in others if far == least]
+        right += sum(who == persons[i] for who in nearest) / len(nearest)
     return right / len(x)
 
 
@@ -1004,3 +1005,100 @@ def calm(codes, seen, sigma):
         / sum(weight)
         for t in range(len(codes))
     ]
+
+
+# --- eyes, brows and mouth of a new face: point by point -------------------------------------------------
+
+
+def in_form(move, own, features, whole, near):
+    """Each feature moves by ``whole``; every point by the mean of the features near it and its own move."""
+    result = []
+    for point, step in zip(own, move, strict=True):
+        steps, shares, free = [], [], 1.0
+        for name, feature in enumerate(features):
+            far = min(math.dist(point, own[i]) for i in feature)
+            shares.append(math.exp(-((far / near) ** 2)))
+            steps.append(whole(name, point) - point)
+            free *= 1 - shares[-1]
+        total = sum(shares) + free
+        result.append((sum(s * w for s, w in zip(steps, shares, strict=True)) + free * step) / total)
+    return np.array(result)
+
+
+def eyeballs(at, new, ring):
+    """An eye of a picture, its lids brought as near to its axis as those of a mesh are, but not further off."""
+
+    def along_and_off(mesh, i):
+        axis = mesh[ring[8]] - mesh[ring[0]]
+        here = mesh[i] - mesh[ring[0]]
+        length = axis @ axis
+        return here @ axis / length, (axis[0] * here[1] - axis[1] * here[0]) / length
+
+    def high(mesh):
+        off = [along_and_off(mesh, i)[1] for i in ring]
+        return max(off) - min(off)
+
+    share = min(1.0, high(new) / high(at))
+    axis = at[ring[8]] - at[ring[0]]
+    across = np.array([-axis[1], axis[0]])
+    places = [along_and_off(at, i) for i in ring]
+    return np.array([at[ring[0]] + along * axis + share * off * across for along, off in places])
+
+
+def between_lips(height, colours):
+    """The colour at a height between the lips, 0 to 1: on a line between the middles of even bands."""
+    middles = [(i + 0.5) / len(colours) for i in range(len(colours))]
+    if height <= middles[0]:
+        return colours[0]
+    for i in range(len(colours) - 1):
+        if height <= middles[i + 1]:
+            share = (height - middles[i]) / (middles[i + 1] - middles[i])
+            return (1 - share) * colours[i] + share * colours[i + 1]
+    return colours[-1]
+
+
+# --- videos, measured: pair by pair, frame by frame, pixel by pixel --------------------------------------
+
+
+def pairs_alike(x, persons, threshold):
+    near = [
+        math.dist(x[i], x[j]) <= threshold
+        for i in range(len(x))
+        for j in range(i)
+        if persons[i] == persons[j]
+    ]
+    return sum(near) / len(near) if near else math.nan
+
+
+def over_time(before, after, persons):
+    def centred(values, i):
+        own = [value for value, person in zip(values, persons, strict=True) if person == persons[i]]
+        return values[i] - sum(own) / len(own)
+
+    old, new = ([centred(values, i) for i in range(len(values))] for values in (before, after))
+    spread = math.sqrt(sum(a * a for a in old) * sum(b * b for b in new))
+    return sum(a * b for a, b in zip(old, new, strict=True)) / spread if spread > 1e-9 else math.nan
+
+
+def flicker(before, after, region, still, around):
+    """Sum up the changes of both where the mean change of the original around a pixel is small."""
+    height, width = region.shape
+    change = [[abs(int(before[1][y][x]) - int(before[0][y][x])) for x in range(width)] for y in range(height)]
+
+    def inside(at, size):  # mirrored at the edge, which is not repeated
+        at = abs(at)
+        return at if at < size else 2 * (size - 1) - at
+
+    old = new = pixels = 0
+    reach = around // 2
+    for y in range(height):
+        for x in range(width):
+            near = [
+                change[inside(y + i, height)][inside(x + j, width)]
+                for i in range(-reach, reach + 1)
+                for j in range(-reach, reach + 1)
+            ]
+            if region[y, x] and sum(near) / len(near) <= still:
+                old, pixels = old + change[y][x], pixels + 1
+                new += abs(int(after[1][y][x]) - int(after[0][y][x]))
+    return old, new, pixels

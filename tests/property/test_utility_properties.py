@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import oracles
-from ksame.utility import identity_consistency, measures, worse
+from ksame.utility import identity_consistency, measures, video, worse
 from ksame.utility.classify import kept_together
 from ksame.utility.fairness import chance
 from ksame.utility.fidelity import psnr, squared_error, ssim
 from ksame.utility.measures import diversity, entropy
 from ksame.utility.slices import LEAST, slices
+from ksame.utility.video import flicker, over_time, pairs_alike
 
 grey = arrays(np.uint8, (2, 14, 13))
 few = st.integers(0, 3)
@@ -87,6 +88,38 @@ def test_identity_consistency_is_its_definition(rows, folds):
     assert identity_consistency(x, who, folds=folds) == pytest.approx(
         oracles.identity_consistency(x, who, folds)
     )
+    among = identity_consistency(x, who, folds=folds, others=[[2.0], [np.nan], [9.0]])
+    assert among == pytest.approx(oracles.identity_consistency(x, who, folds, [[2.0], [9.0]]))
+
+
+# videos
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), few), max_size=20), st.integers(0, 4))
+def test_pairs_alike_is_its_definition(rows, threshold):
+    x, who = np.array([[row[0]] for row in rows], float).reshape(-1, 1), [row[1] for row in rows]
+    wanted = pytest.approx(oracles.pairs_alike(x, who, threshold), nan_ok=True)
+    assert pairs_alike(x, who, threshold) == wanted
+    gap = np.vstack([x, [[np.nan]]])
+    assert pairs_alike(gap, [*who, 0], threshold) == wanted, "a frame without a face is none"
+
+
+@given(st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4), few), max_size=20))
+def test_expressions_over_time_are_compared_within_people(rows):
+    before, after, who = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
+    found = over_time(before, after, who)
+    assert found == pytest.approx(oracles.over_time(before, after, who), nan_ok=True)
+    shifted = [2 * value + 7 * person for value, person in zip(after, who, strict=True)]
+    assert over_time(before, shifted, who) == pytest.approx(found, nan_ok=True), "a mood is not a movement"
+    assert over_time(after, before, who) == pytest.approx(found, nan_ok=True)
+
+
+@given(arrays(np.uint8, (4, 11, 12), elements=st.integers(100, 112)), arrays(np.bool_, (11, 12)))
+def test_flicker_is_counted_where_the_original_is_still(pictures, region):
+    before, after = pictures[:2], pictures[2:]
+    wanted = oracles.flicker(before, after, region, video.STILL, video.AROUND)
+    assert flicker(before, after, region) == pytest.approx(wanted)
+    assert flicker(before, before, region)[0] == flicker(before, before, region)[1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("fmx")), min_size=1, max_size=60))

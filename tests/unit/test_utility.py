@@ -19,6 +19,7 @@ from ksame.utility.expression import BLENDSHAPES, DISTANCES, distances
 from ksame.utility.fidelity import psnr, squared_error, ssim
 from ksame.utility.look import PICTURE
 from ksame.utility.slices import known, predicted, slices
+from ksame.utility.video import SHAPES, expressions, over_time, pairs_alike, unchanged
 
 MARKED = {"mouthSmileLeft", "mouthSmileRight", "smile width"}
 
@@ -427,3 +428,44 @@ def test_frames_without_a_face_are_left_out_and_ties_are_chance():
         identity_consistency(codes, list("ABXAB"))
     with pytest.raises(UsageError, match="one person"):
         identity_consistency(codes, list("AB"))
+
+
+# videos
+
+
+def test_what_is_published_as_it_was_is_told_from_what_was_covered_or_replaced():
+    rng = np.random.default_rng(3)
+    face = rng.integers(60, 200, (40, 30)).astype(np.uint8)
+    coded = np.clip(face + rng.normal(0, 2, face.shape), 0, 255).astype(np.uint8)
+    assert unchanged(face, coded)
+    assert not unchanged(face, np.full_like(face, 130)), "a cover"
+    assert not unchanged(face, rng.permutation(face)), "another face"
+    flat = np.full_like(face, 90)
+    assert not unchanged(flat, flat), "nobody can be seen on a flat ground"
+    assert not unchanged(face[:0], face[:0])
+
+
+@pytest.mark.parametrize("kind, parts", [("blendshapes", BLENDSHAPES), ("distances", DISTANCES)])
+def test_expressions_have_a_row_for_each_that_is_known(kind, parts):
+    rng = np.random.default_rng(4)
+    before = {kind: rng.random((9, len(parts)))}
+    after = {kind: np.vstack([before[kind][:8] / 2, np.full((1, len(parts)), np.nan)])}
+    rows = {
+        name: value for name, old, value in expressions(before, after, list("AAAABBBBB")) if np.isnan(old)
+    }
+    assert {name for name in rows if "over time" in name} == {
+        f"{name} over time (correlation)" for name in SHAPES[kind]
+    }
+    assert rows["smile over time (correlation)"] == pytest.approx(1)
+    column = list(SHAPES[kind]["jaw"])
+    assert rows[f"jaw, difference ({kind})"] == pytest.approx((before[kind][:8, column] / 2).mean())
+    nobody = {kind: np.full((9, len(parts)), np.nan)}
+    assert all(np.isnan(value) for *_, value in expressions(before, nobody, list("AAAABBBBB")))
+    assert not list(expressions({}, after, list("AAAABBBBB")))
+
+
+def test_measures_of_videos_want_a_person_for_each_frame():
+    with pytest.raises(UsageError, match="one person"):
+        pairs_alike([[0.0]], ["A", "B"], 1)
+    with pytest.raises(UsageError, match="one person"):
+        over_time([0.0, 1.0], [0.0, 1.0], ["A"])

@@ -1,0 +1,140 @@
+"""Two clips side by side, on pictures that are made up; and what the page says of them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+
+from ksame.attack.recognise import Recogniser, euclidean
+from ksame.attack.see import Seen
+from ksame.core import Guarantee
+from ksame.faces.track import Track
+from ksame.geometry import MESH
+from ksame.report.page import page
+from ksame.report.record import Film, Report
+from ksame.report.watching import Watched, _bare, _explained, all_of, by_sight, chains
+from ksame.report.words import headline
+
+NONE = Guarantee("none", assumptions=("hair is still there",))
+
+
+def track(box, frames=3, **more):
+    boxes = np.tile(np.array(box, float), (frames, 1))
+    return Track(0, boxes, np.full(frames, "seen"), np.zeros((frames, MESH, 2), np.int16), **more)
+
+
+def clip(frame, xyxy, codes):
+    n = len(frame)
+    seen = Seen(
+        photo=np.arange(n),
+        xyxy=np.array(xyxy, float).reshape(-1, 4),
+        points=np.zeros((n, MESH, 2)),
+        codes={"mine": np.array(codes, float).reshape(n, 1)},
+    )
+    no = np.zeros(n, bool)
+    at = np.array(frame, np.intp)
+    return Watched((9, 9), at, at, seen, seen, no, np.full(n, -1), np.zeros((n, 3)), no, (1,), (2,))
+
+
+def test_people_are_told_by_overlap_and_joined_by_a_recogniser():
+    left, right = [0, 0, 10, 10], [50, 0, 60, 10]
+    one = clip([0, 0, 4, 4], [left, right, right, left], [[0], [9], [9], [0]])
+    two = clip([0], [right], [[0.1]])
+    nobody = clip([], [], np.zeros((0, 1)))
+    sharp = Recogniser("mine", None, None, euclidean, 0.5)
+    names = by_sight([one, two, nobody], sharp)
+    assert names == [["person-001", "person-002", "person-002", "person-001"], ["person-001"], []]
+    assert by_sight([one, two], None)[1] == ["person-003"], "without one nobody can be joined over clips"
+    assert by_sight([nobody], sharp) == [[]]
+
+
+def test_a_face_that_jumps_is_another_one():
+    boxes = np.array([[0, 0, 10, 10], [5, 0, 15, 10], [30, 0, 40, 10], [6, 0, 16, 10.0]])
+    assert chains(np.array([0, 1, 2, 3]), boxes).tolist() == [0, 0, 1, 2]
+
+
+def test_frames_are_counted_on_from_clip_to_clip():
+    whole = all_of([clip([0, 4], [[0, 0, 1, 1]] * 2, [[0], [1]]), clip([8], [[0, 0, 1, 1]], [[2]])])
+    assert whole.frame.tolist() == [0, 4, 17]
+    assert (whole.frames, whole.bare, whole.left) == ((18, 18), (1, 10), (2, 11))
+
+
+def test_the_nearest_track_that_holds_a_face_explains_it():
+    tracks = [track([0, 0, 40, 40]), track([10, 10, 34, 34], frames=1)]
+    faces = np.array([[14, 14, 30, 30], [14, 14, 30, 30], [60, 60, 70, 70.0]])
+    assert _explained(np.array([0, 2, 0]), faces, tracks).tolist() == [1, 0, -1]
+
+
+def test_a_place_where_a_track_says_there_is_a_face_must_not_be_as_it_was():
+    rng = np.random.default_rng(0)
+    old = rng.integers(0, 256, (60, 60)).astype(np.uint8)
+    covered = old.copy()
+    covered[5:45, 5:45] = 0
+    tracks = [track([5, 5, 45, 45])]
+    nothing = np.zeros(0, np.intp)
+    assert _bare(1, (old, old), tracks, nothing)
+    assert not _bare(1, (old, covered), tracks, nothing)
+    assert not _bare(1, (old, old), tracks, np.array([0])), "a face that was found is looked at by itself"
+    assert not _bare(1, (old, old), [track([5, 5, 45, 45], keep=True)], nothing)
+    assert not _bare(7, (old, old), tracks, nothing)
+
+
+def film(**more):
+    line = np.array([[0.0, 0.1, 0.2], [1.0, 0.5, np.nan]])
+    whole = {
+        "file": "images/a.mp4",
+        "frames": (90, 88),
+        "seconds": (3.0, 2.9),
+        "sound": "dropped",
+        "metadata": ("title",),
+        "looked": 30,
+        "faces": 50,
+        "drawn": 30,
+        "kept": 5,
+        "people": 2,
+        "visible": tuple(range(14)),
+        "left": (3,),
+        "blendshapes": {"jawOpen": (0.1, 0.2, 0.1, float("nan"))},
+        "traces": {"smile": line, "jaw": line},
+    }
+    return Film(**whole | more)
+
+
+def report(*films, left=0):
+    table = pd.DataFrame(columns=["measure", "original", "deidentified", "slice"])
+    certificate = {"method": "shift", "kind": "none", "bound": 1.0, "claim": str(NONE), "files": {}}
+    return Report(certificate, (), (), "", (), table, {}, left, films=films)
+
+
+def test_the_page_tells_what_became_of_a_video():
+    html = page(report(film()))
+    words = re.sub(r"<[^>]+>", " ", html)
+    for said in (
+        "88 pictures, before 90",
+        "2.9 s, before 3",
+        "dropped",
+        "title",
+        "5 stay visible on request",
+    ):
+        assert said in words
+    assert "in 14 pictures: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ..." in words
+    assert "A face that nothing explains" in words
+    assert "smile" in html
+    same = page(report(film(frames=(9, 9), metadata=(), visible=(), left=(), traces={})))
+    assert "9 pictures, as before" in same
+    assert "nothing explains" not in same
+
+
+def test_faces_that_can_be_seen_are_in_the_first_sentence():
+    assert "2 faces can still be seen in the 30 frames" in headline(report(film(), left=2)).sentence
+    assert "still be seen" not in headline(report(film())).sentence
+
+
+def test_the_figures_of_a_video_are_in_the_json():
+    (found,) = json.loads(report(film()).to_json())["videos"]
+    assert found["frames"] == {"original": 90, "published": 88}
+    assert found["blendshapes"]["jawOpen"]["correlation"] is None
+    assert "videos" not in json.loads(report().to_json())
