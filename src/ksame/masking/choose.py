@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def masks(
         How they will be drawn: see ``Mask.draw``.
     margin : float
         How far faces should be apart, in the distances up to which recognisers take two for one person.
-        Where no face that is tried is as far away, four smaller margins are asked for, the last of them 1.
+        Where no face that is tried is as far away, the furthest is taken, if it is beyond 1.
     among, rng : see ``replace.identities``
     tries : int
         Pool faces that are tried, nearest first. Who is recognised in all gets None: they must be covered.
@@ -61,38 +62,73 @@ def masks(
     old = [_known(views, recognisers) for views in people]
     new: list[Known] = [{} for _ in people]
     found: list[Mask | None] = [None] * len(people)
-    taken = np.zeros(len(pool_codes), bool)
+    fair: list[_Trial] = []
+    order = [list(range(len(views))) for views in people]
+    used, taken = np.zeros((len(people), len(pool_codes)), bool), np.zeros(len(pool_codes), bool)
 
-    @cache
-    def tried(person: int, row: int) -> tuple[Mask, Known | None]:
-        mask = Mask.of(model, people[person], pool_codes[row], pool_shifted[row], codes=codes[person])
-        each: list[Known] = []
-        for view, code in zip(people[person], codes[person], strict=True):
-            each.append(_known([_worn(mask, view, code, texture)], recognisers))
-            if apart(each[-1], old) <= 1:  # one view that gives the person away is enough
-                return mask, None
-        return mask, {name: np.concatenate([known[name] for known in each]) for name in recognisers}
+    def take(one: _Trial) -> None:
+        found[one.person], new[one.person], taken[one.row] = one.mask, one.seen, True
 
-    for needed in np.linspace(max(margin, 1.0), 1.0, 5):
-        used = np.tile(taken, (len(people), 1))
-        for _ in range(tries):
-            left = [i for i, mask in enumerate(found) if mask is None]
-            if (
-                not left
-                or np.count_nonzero(~used[left].all(axis=0)) < len(left)
-                or used[left].all(axis=1).any()
-            ):
-                break
-            rows = identities(
-                gamma[left], pool_codes, nuisance=model.nuisance, used=used[left], among=among, rng=source
-            )
-            for i, row in zip(left, rows.tolist(), strict=True):
-                mask, seen = tried(i, row)
-                used[i, row] = True
-                if seen is not None and apart(seen, [*old, *new]) > needed:
-                    found[i], new[i] = mask, seen
-                    used[:, row] = taken[row] = True
+    for _ in range(tries):
+        left = [i for i, mask in enumerate(found) if mask is None]
+        free = ~(used[left] | taken)
+        if not left or np.count_nonzero(free.any(axis=0)) < len(left) or not free.any(axis=1).all():
+            break
+        rows = identities(
+            gamma[left], pool_codes, nuisance=model.nuisance, used=~free, among=among, rng=source
+        )
+        for i, row in zip(left, rows.tolist(), strict=True):
+            used[i, row] = True
+            mask = Mask.of(model, people[i], pool_codes[row], pool_shifted[row], codes=codes[i])
+            worn = partial(_worn, mask, texture=texture)
+            bar = max([1.0, *(one.apart for one in fair if one.person == i)])
+            seen = _tried(people[i], codes[i], worn, recognisers, [*old, *new], bar, order[i])
+            if seen is not None:
+                fair.append(_Trial(i, row, mask, seen, apart(seen, [*old, *new])))
+                if fair[-1].apart > margin:
+                    take(fair[-1])
+    for one in sorted(fair, key=lambda one: -one.apart):
+        if found[one.person] is None and not taken[one.row] and apart(one.seen, [*old, *new]) > 1:
+            take(one)
     return found
+
+
+class _Trial(NamedTuple):
+    """A pool face that hides a person on all views, and how well."""
+
+    person: int
+    row: int
+    mask: Mask
+    seen: Known
+    apart: float
+
+
+def _tried(
+    views: Sequence[View],
+    codes: Sequence[FloatArray],
+    worn: Callable[[View, FloatArray], View],
+    recognisers: Sequence[str],
+    others: Sequence[Known],
+    bar: float,
+    order: list[int],
+) -> Known | None:
+    """Return what recognisers make of a person's views with a mask on; None once one is too near to others.
+
+    ``order`` is that in which views are looked at: one that gave a mask away will be the first next time.
+    """
+    new: dict[int, View] = {}
+    seen: dict[str, FloatArray] = {}
+    for name in recognisers:
+        each = []
+        for view in list(order):
+            new[view] = new.get(view) or worn(views[view], codes[view])
+            each.append(embed(name, new[view].rgb, new[view].points[None]))
+            if apart({name: each[-1]}, others) <= bar:  # one look that gives the person away is enough
+                order.remove(view)
+                order.insert(0, view)
+                return None
+        seen[name] = np.concatenate(each)
+    return seen
 
 
 def apart(new: Known, others: Sequence[Known]) -> float:
@@ -122,7 +158,7 @@ def _known(views: Sequence[View], recognisers: Sequence[str]) -> Known:
     }
 
 
-def _worn(mask: Mask, view: View, code: FloatArray, texture: Texture) -> View:
+def _worn(mask: Mask, view: View, code: FloatArray, *, texture: Texture) -> View:
     """Return a person's view with the mask on."""
     new = mask.draw(view.rgb, view.points, code, texture=texture)
     return View(new, mask.worn(landmarks_of(view.points, code, mask.model)))
