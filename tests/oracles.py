@@ -1026,7 +1026,7 @@ def in_form(move, own, features, whole, near):
 
 
 def eyeballs(at, new, ring):
-    """An eye of a picture, its lids brought as near to its axis as those of a mesh are, but not further off."""
+    """An eye of a picture, its lids as near to its axis as those of a mesh are, but not further off."""
 
     def along_and_off(mesh, i):
         axis = mesh[ring[8]] - mesh[ring[0]]

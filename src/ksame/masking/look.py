@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from ksame import weights
 from ksame.core import FaceSet, FloatArray, UsageError
 from ksame.geometry import MESH, crop, register, similarity, to_frame, transform
+from ksame.masking.features import LOWER, UPPER
 from ksame.render import around
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
 
 _SIZE, _MARGIN = 256, 1.5  # px: the closer network's input, and how much larger than the face it is
+_ROWS = 5  # colours between the upper lip and the lower one
 
 
 class View(NamedTuple):
@@ -26,11 +28,12 @@ class View(NamedTuple):
 
 
 def code_of(model: AppearanceSpace, view: View) -> FloatArray:
-    """Return what a frame shows of a face, to draw it by: (d + 936,).
+    """Return what a frame shows of a face, to draw it by: (d + 936 + 15,).
 
     First gamma', light and pose included. Then where a closer look sees the landmarks, as the difference
     from the mesh on the model's frame: lids, brows and lips, which the network that finds faces does not
-    follow well. Without the weight ``landmarker`` the differences are 0, and expressions are weaker.
+    follow well. Without the weight ``landmarker`` the differences are 0, and expressions are weaker. Last
+    the colours between the lips, from above to below: a band of teeth, but no tooth.
     """
     left, top, right, bottom = around(view.points, view.rgb.shape)
     mesh = view.points - (left, top)
@@ -41,14 +44,28 @@ def code_of(model: AppearanceSpace, view: View) -> FloatArray:
     gamma = model.encode(faces, nuisance=True)[0]
     seen = closer(area, mesh) if weights.cached("landmarker") else mesh
     on_frame = similarity(mesh, model.shape)[:, :2]
-    return np.concatenate([gamma, ((seen - mesh) @ on_frame.T).ravel()])
+    return np.concatenate([gamma, ((seen - mesh) @ on_frame.T).ravel(), _between(area, seen).ravel()])
 
 
 def landmarks_of(points: FloatArray, code: FloatArray, model: AppearanceSpace) -> FloatArray:
     """Return the mesh (468, 2) of a frame as the closer look saw it, from ``code_of``."""
-    away = code[len(model.nuisance) :].reshape(MESH, 2)
+    away = code[len(model.nuisance) : len(model.nuisance) + 2 * MESH].reshape(MESH, 2)
     mesh: FloatArray = points + away @ similarity(model.shape, points)[:, :2].T
     return mesh
+
+
+def mouth_of(code: FloatArray) -> FloatArray:
+    """Return the colours (5, 3) between the lips of a frame, from above to below, from ``code_of``."""
+    return code[-3 * _ROWS :].reshape(_ROWS, 3)
+
+
+def _between(rgb: NDArray[np.uint8], mesh: FloatArray) -> FloatArray:
+    """Return the mean colours (5, 3) on lines between the lips, from above to below."""
+    share = (np.arange(_ROWS) + 0.5)[:, None, None] / _ROWS
+    at = (1 - share) * mesh[UPPER[1:-1]] + share * mesh[LOWER[1:-1]]  # (5, 7, 2): without the corners
+    seen = cv2.remap(rgb, at.astype(np.float32), None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    colours: FloatArray = seen.mean(axis=1, dtype=np.float64)
+    return colours
 
 
 def closer(rgb: NDArray[np.uint8], mesh: FloatArray) -> FloatArray:
@@ -66,7 +83,7 @@ def closer(rgb: NDArray[np.uint8], mesh: FloatArray) -> FloatArray:
     return transform(back, points.reshape(-1, 3)[:MESH, :2])
 
 
-def calm(codes: ArrayLike, seen: ArrayLike, *, sigma: float = 1.0) -> FloatArray:
+def calm(codes: ArrayLike, seen: ArrayLike, *, sigma: float = 0.6) -> FloatArray:
     """Return the codes (t, d) of successive frames without flicker and lag: a Gaussian of both sides.
 
     Parameters

@@ -15,20 +15,34 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from ksame import weights
 from ksame.core import FloatArray, IntArray
 from ksame.geometry import (
     FRAME,
-    INNER_LIPS,
-    LEFT_EYE,
     MESH,
     OVAL,
-    RIGHT_EYE,
     align,
     lips_apart,
     similarity,
     with_ring,
 )
-from ksame.masking.look import View, code_of, landmarks_of
+from ksame.masking.features import (
+    EYES,
+    FEATURES,
+    MOUTH,
+    Lids,
+    Mouth,
+    disc,
+    eyeballs,
+    in_form,
+    lids,
+    livelier,
+    mouth,
+    opened,
+    shut,
+    with_eyes,
+)
+from ksame.masking.look import View, closer, code_of, landmarks_of, mouth_of
 from ksame.render import around, meet, smooth
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
@@ -38,8 +52,10 @@ Texture = Literal["code", "pixel"]
 
 MOST = 2.0  # standard deviations: further out the model draws blotches
 LIGHT = 1.5  # likewise for light: what looks like more of it are helmets, hair and the ground behind a head
+RIM = 0.93  # of a face: what lies further out is half hair and ground, in colours of the axes
 _LEVELS = 3  # the new face at full, half and quarter size: a small face must not alias
-_INSIDE = np.repeat([1.0, 0.0], [MESH, len(OVAL)])[:, None]  # 1 on the face, 0 on the ring around it
+# 1 on the face, 0 on the ring around it, 1 on the eyes
+_INSIDE = np.repeat([1.0, 0.0, 1.0], [MESH, len(OVAL), len(EYES)])[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +78,9 @@ class Mask:
         From the person's mean shape to the new one, on the model's frame. Deviation: the thesis draws each
         frame's shape on the axes (7.5); ours are those of portraits, and speech and blinks would be lost.
         So a frame's difference from the person's mean shape is kept whole, and of the mean nothing but
-        what the axes hold.
+        what the axes hold. Eyes and brows, and the mouth, move as a whole: see ``features.in_form``.
+    own : (468, 2)
+        The person's mean shape, on the model's frame.
     """
 
     model: AppearanceSpace
@@ -70,6 +88,7 @@ class Mask:
     gamma_d: FloatArray
     shift: FloatArray
     move: FloatArray
+    own: FloatArray
 
     @classmethod
     def of(
@@ -94,25 +113,28 @@ class Mask:
         gamma_d = np.where(model.nuisance, _lit(gamma, model), wanted)  # the frame's own [S 7.3.2]
         seen = [landmarks_of(view.points, code, model) for view, code in zip(views, codes, strict=True)]
         own = align(np.stack(seen), model.shape).mean(axis=0)
-        return cls(model, gamma, gamma_d, shift, _same_gaps(model.shapes(gamma_d[None])[0] - own))
+        return cls(model, gamma, gamma_d, shift, in_form(model.shapes(gamma_d[None])[0] - own, own), own)
 
     @cached_property
     def base(self) -> tuple[Picture, ...]:
         """The new face on the mean shape in the scene's light, in three sizes: t_bar + Phi_t beta_d (7.6).
 
-        Its mean colour is brought to that of the face it replaces, once: each frame anew it would flicker.
+        Its skin is brought to the colour of the face it replaces, once: each frame anew it would flicker.
         """
         model, (height, width) = self.model, self.model.detail.shape[:2]
-        change = self._small(self._texture(self.gamma_d) - model.texture.astype(np.float32))
-        picture = model.detail + _scaled(change, self._scale / TEXTURE, (width, height))
-        gain = _colour(self._texture(self.gamma)) / _colour(self._texture(self.gamma_d))
+        plain = model.texture.astype(np.float32)
+        change = self._texture(np.where(model.nuisance, 0.0, self.gamma_d)) - plain
+        change += self._light(_lit(self.gamma_d, model))
+        picture = model.detail + _scaled(self._small(change), self._scale / TEXTURE, (width, height))
+        gain = self._colour(self._own) / self._colour(plain + change)
         return _pyramid(_spread(gain * picture, model.shape * self._scale))
 
     def worn(self, points: FloatArray) -> FloatArray:
         """Return the new mesh (468, 2) for a frame's own: moved as its size and roll say (7.5)."""
         back = similarity(self.model.shape, points)[:, :2]
         upright = align(points[None], self.model.shape)[0]
-        moved: FloatArray = points + (lips_apart((upright + self.move)[None])[0] - upright) @ back.T
+        new = lips_apart((livelier(upright, self.own) + self.move)[None])[0]
+        moved: FloatArray = points + (new - upright) @ back.T
         return moved
 
     def draw(
@@ -163,9 +185,10 @@ class Mask:
         """Return the new face on its place, and where it is opaque: t_bar + Phi_t beta (7.6)."""
         large = np.ptp(new, axis=0).max() / (np.ptp(self.model.shape, axis=0).max() * self._scale)
         level = int(np.clip(np.floor(0.3 - np.log2(max(large, 1e-6))), 0, _LEVELS - 1))
-        at = with_ring(self.model.shape) * self._scale / 2**level
-        found = spread_over(new, self.model.ringed, np.hstack([at, _INSIDE]), size)
-        return _seen(self.expressing(code, level), found[..., :2]), found[..., 2]
+        at = np.vstack([with_ring(self.landmarks), eyeballs(self.landmarks, new)]) * self._scale / 2**level
+        mesh = np.vstack([new, new[EYES]])
+        found = spread_over(mesh, self._triangles, np.hstack([at, _INSIDE]), size)
+        return _seen(self.expressing(code, level, eyes=shut(new)), found[..., :2]), found[..., 2]
 
     def _changed(
         self,
@@ -180,40 +203,86 @@ class Mask:
         Deviation: the change has no mean colour, or neck and face would differ.
         """
         at = with_ring(self.model.small_shape)
-        values = np.hstack([with_ring(old), at, _INSIDE])
+        values = np.hstack([with_ring(old), at, _INSIDE[: len(at)]])
         found = spread_over(new, self.model.ringed, values, size)
         change = self._texture(self.shift) - self.model.texture.astype(np.float32)
         change = self._small(change - np.tile(change.reshape(-1, 3).mean(axis=0), len(change) // 3))
         picture = _seen(area.astype(np.float32), found[..., :2]) + _seen(change, found[..., 2:4])
         return picture, found[..., 4]
 
-    def expressing(self, code: FloatArray, level: int = 0) -> Picture:
+    def expressing(
+        self, code: FloatArray, level: int = 0, *, eyes: tuple[float, float] = (0.0, 0.0)
+    ) -> Picture:
         """Return the new face on the mean shape as a frame with this code has it: + gamma' - gamma [S 7.2].
 
-        Deviation: a face in half the light has half the contrast, which no sum of axes says; so the light
-        is a factor. And of the rest only the axes of light are added, and all of it inside the mouth: the
-        other axes brought glasses and shadows of the person along, and recognisers were nearer.
+        ``eyes`` says how far each is shut. Deviation: a face in half the light has half the contrast, which
+        no sum of axes says; so the light is a factor. Of the rest only the axes of light are added, in grey:
+        the others brought glasses and shadows of the person along, and recognisers were nearer. Between the
+        lips are the frame's own colours, of which the axes have hardly any.
         """
-        base, own, now = self.base[level], self._own, self._texture(code)
-        light = _colour(now) / _colour(own)  # (3,)
-        turned = _lit(code, self.model) - _lit(self.gamma, self.model)
-        lit = self._texture(turned) - self.model.texture.astype(np.float32)
-        rest = lit.reshape(-1, 3) - lit.reshape(-1, 3).mean(axis=0)
-        rest += self._mouth * (now.reshape(-1, 3) - light * own.reshape(-1, 3) - rest)
+        base, model = self.base[level], self.model
+        light = self._colour(self._texture(code)) / self._colour(self._own)  # (3,)
+        turned = self._light(_lit(code, model) - _lit(self.gamma, model))
         size = (base.shape[1], base.shape[0])
-        change = _scaled(self._small(rest), self._scale / TEXTURE / 2**level, size)
+        change = _scaled(self._small(turned - turned.mean()), self._scale / TEXTURE / 2**level, size)
         face: Picture = light * base + change
+        between, *around_eyes = self._features[level]
+        for eye, much in zip(around_eyes, eyes, strict=True):
+            eye.paint(face, much, light)
+        between.paint(face, mouth_of(code))
         return face
 
     @cached_property
-    def _mouth(self) -> Picture:
-        """1 inside the lips, 0 elsewhere, (p, 1) on the small picture."""
-        covered = self.model.raster.covered
-        region = np.zeros(covered.shape, np.float32)
-        lips = self.model.small_shape[list(INNER_LIPS)]
-        cv2.fillPoly(region, [lips.round().astype(np.int32)], 1.0)
-        mouth: Picture = cv2.GaussianBlur(region, (0, 0), 1.0)[covered][:, None]
-        return mouth
+    def landmarks(self) -> FloatArray:
+        """Where the closer look sees the landmarks (468, 2) of the new face, on the model's frame.
+
+        Lids, brows and lips of a pool face lie up to a fifth of an eye from those of the mean shape. Drawn by
+        the mean shape they would not be where a frame has them: an eye stayed half open that was shut.
+        """
+        shape = self.model.shape
+        if not weights.cached("landmarker"):
+            return opened(shape)
+        picture = np.clip(self.base[0], 0, 255).astype(np.uint8)
+        seen = closer(picture, shape * self._scale) / self._scale
+        oval = shape[list(OVAL)].astype(np.float32)
+        deep = np.array([cv2.pointPolygonTest(oval, tuple(p), True) for p in shape.tolist()])
+        # at the contour the picture has nothing to see
+        share = np.clip(deep / (0.12 * np.ptp(shape[:, 0])), 0, 1)[:, None]
+        return opened(shape + share * (seen - shape))
+
+    @cached_property
+    def _features(self) -> tuple[tuple[Mouth, Lids, Lids], ...]:
+        """Mouth and lids of the new face, in three sizes."""
+        meshes = [self.landmarks * self._scale / 2**level for level in range(_LEVELS)]
+        return tuple((mouth(mesh), *lids(base, mesh)) for base, mesh in zip(self.base, meshes, strict=True))
+
+    def _light(self, lit: FloatArray) -> Picture:
+        """Return what light adds to a texture, (3p,), in grey: of its colour the axes hold too little."""
+        added = self._texture(lit) - self.model.texture.astype(np.float32)
+        return np.repeat(added.reshape(-1, 3).mean(axis=1), 3)
+
+    def _colour(self, texture: Picture) -> Picture:
+        """Return the colour (3,) of the skin of a texture (3p,); never black, as light is a division."""
+        colour: Picture = np.maximum(texture.reshape(-1, 3)[self._skin].mean(axis=0), 8)
+        return colour
+
+    @cached_property
+    def _skin(self) -> NDArray[np.bool_]:
+        """Which pixels (p,) of a texture are skin: neither hair nor eyes, brows, lips, nor what is behind."""
+        shape, covered = self.model.small_shape, self.model.raster.covered
+        region = np.zeros(covered.shape, np.uint8)
+        oval = shape[list(OVAL)]
+        middle = oval.mean(axis=0)
+        cv2.fillPoly(region, [(middle + 0.8 * (oval - middle)).round().astype(np.int32)], 1)
+        region[int(shape[MOUTH, 1].min()) :] = 0  # a beard is no skin either
+        for feature in FEATURES:
+            cv2.fillConvexPoly(region, cv2.convexHull(shape[feature].round().astype(np.int32)), 0)
+        return np.asarray(region[covered] > 0)
+
+    @cached_property
+    def _triangles(self) -> IntArray:
+        """Triangles over the mesh, the ring around it and the eyes."""
+        return with_eyes(self.model.ringed, MESH + len(OVAL))
 
     @property
     def _scale(self) -> float:
@@ -291,27 +360,11 @@ def _soft(inside: Picture, width: float) -> Picture:
     return alpha
 
 
-def _colour(texture: Picture) -> Picture:
-    """Return the mean colour (3,) of a texture (3p,); never black, as light is measured by division."""
-    colour: Picture = np.maximum(texture.reshape(-1, 3).mean(axis=0), 8)
-    return colour
-
-
 def _lit(code: FloatArray, model: AppearanceSpace) -> FloatArray:
     """Return the components (d,) of light and pose of a code; the others are 0."""
     most = np.where(np.arange(len(model.nuisance)) < len(model.shape_axes), np.inf, LIGHT * model.deviation)
     lit: FloatArray = np.where(model.nuisance, np.clip(code[: len(most)], -most, most), 0.0)
     return lit
-
-
-def _same_gaps(move: FloatArray) -> FloatArray:
-    """Return a move (468, 2) that leaves eyes and lips as far open as they are: what is shut stays shut."""
-    moved = move.copy()
-    for ring in (INNER_LIPS, LEFT_EYE, RIGHT_EYE):
-        half = len(ring) // 2
-        upper, lower = list(ring[1:half]), list(ring[:half:-1])  # corner to corner, side by side
-        moved[upper] = moved[lower] = (move[upper] + move[lower]) / 2
-    return moved
 
 
 def _scaled(picture: Picture, scale: float, size: tuple[int, int]) -> Picture:
@@ -332,12 +385,17 @@ def _nearest(covered: NDArray[np.bool_]) -> IntArray:
 
 
 def _spread(picture: Picture, shape: FloatArray) -> Picture:
-    """Carry the rim of a face outwards, softened: the ring around the mesh is drawn from it."""
-    inside = np.zeros(picture.shape[:2], np.uint8)
-    cv2.fillConvexPoly(inside, cv2.convexHull(shape.round().astype(np.int32)), 1)
-    covered = cv2.erode(inside, np.ones((9, 9), np.uint8)) > 0  # the outermost pixels are half ground
-    filled = cv2.GaussianBlur(picture[covered][_nearest(covered)], (0, 0), 6)
-    return np.where(covered[..., None], picture, filled)
+    """Carry the skin of a face outwards, softened: its rim is half hair and ground, in wild colours."""
+    oval = shape[list(OVAL)]
+    middle, wide = oval.mean(axis=0), float(np.ptp(oval[:, 0]))
+    inside = np.zeros(picture.shape[:2], np.float32)
+    cv2.fillPoly(inside, [(middle + RIM * (oval - middle)).round().astype(np.int32)], 1.0)
+    covered = inside > 0
+    filled = cv2.GaussianBlur(picture, (0, 0), 0.03 * wide)[covered][_nearest(covered)]
+    filled = cv2.GaussianBlur(filled, (0, 0), 0.06 * wide)
+    share = cv2.GaussianBlur(cv2.erode(inside, disc(0.05 * wide)), (0, 0), 0.025 * wide)[..., None]
+    spread: Picture = filled + share * (picture - filled)
+    return spread
 
 
 def _pyramid(picture: Picture) -> tuple[Picture, ...]:

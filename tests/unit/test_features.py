@@ -1,0 +1,171 @@
+"""Eyes, brows and mouth on the mean face of the model, and on shapes bent at random."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import drawn
+import oracles
+from ksame.geometry import INNER_LIPS, LEFT_EYE, MESH, OVAL, RIGHT_EYE, similarity, transform
+from ksame.masking import features
+from ksame.masking.features import BROWS, EYES, FEATURES, LOWER, MOUTH, UPPER
+
+quick = settings(max_examples=20, deadline=None)
+seeds = st.integers(0, 999)
+
+
+def shape(seed=None, noise=1.0):
+    bent = drawn.model().shape.copy()
+    return bent if seed is None else bent + np.random.default_rng(seed).normal(0, noise, bent.shape)
+
+
+@quick
+@given(seeds)
+def test_features_move_as_a_whole_and_the_rest_as_it_is_told(seed):
+    own, move = shape(seed), np.random.default_rng(seed + 1).normal((2, -1), 3, (MESH, 2))
+
+    def whole(name, point):
+        feature = FEATURES[name]
+        if feature is MOUTH:
+            return point + move[feature].mean(axis=0)
+        return transform(similarity(own[feature], own[feature] + move[feature]), point)
+
+    found, expected = features.in_form(move, own), oracles.in_form(move, own, FEATURES, whole, features._NEAR)
+    for ring in (LEFT_EYE, RIGHT_EYE):  # both lids alike
+        lids = list(ring[:8:-1]), list(ring[1:8])
+        expected[lids[0]] = expected[lids[1]] = (expected[lids[0]] + expected[lids[1]]) / 2
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    chin = 152
+    np.testing.assert_allclose(found[chin], move[chin], atol=0.2)
+
+
+def test_what_is_shut_stays_shut():
+    closed = shape()
+    for upper, lower in ((UPPER, LOWER), *features._LIDS):
+        closed[upper] = closed[lower]
+    moved = closed + features.in_form(np.random.default_rng(0).normal(size=(MESH, 2)), closed)
+    np.testing.assert_allclose(moved[[159, 386, 13]], moved[[145, 374, 14]], atol=1e-9)
+
+
+@quick
+@given(seeds)
+def test_lids_and_brows_are_livelier_and_nothing_else(seed):
+    own, now = shape(), shape(seed, 0.3)
+    lively = features.livelier(now, own)
+    np.testing.assert_allclose(features.livelier(own, own), own)  # at rest nothing is added
+    brows = [*BROWS[0], *BROWS[1]]
+    others = np.setdiff1d(np.arange(MESH), [*EYES, *brows])
+    np.testing.assert_array_equal(lively[others], now[others])
+    np.testing.assert_array_equal(lively[:, 0], now[:, 0])
+    corners = [33, 133]
+    off, usual, new = (mesh[105, 1] - mesh[corners, 1].mean() for mesh in (now, own, lively))
+    # the corners of the eye are livelier too
+    assert new - usual == pytest.approx(features.RAISED * (off - usual), abs=features.LIDS)
+    for ring in (LEFT_EYE, RIGHT_EYE):
+        assert (lively[list(ring[1:8]), 1] >= lively[list(ring[:8:-1]), 1]).all()  # lids do not cross
+
+
+def test_lids_that_nearly_meet_meet():
+    own, now = shape(), shape()
+    middle = (now[159] + now[145]) / 2
+    now[[159, 145]] = np.array([[0, -0.5], [0, 0.5]]) + middle
+    lively = features.livelier(now, own)
+    assert lively[159, 1] == pytest.approx(lively[145, 1])
+
+
+@quick
+@given(seeds, st.floats(0.05, 2), st.floats(-3, 3), st.floats(0.3, 3))
+def test_an_eye_is_hidden_by_its_lids_and_not_flattened(seed, opening, roll, size):
+    at = shape(seed, 0.2)
+    new = at.copy()
+    for ring in (LEFT_EYE, RIGHT_EYE):
+        new[list(ring), 1] = at[ring[0], 1] + opening * (at[list(ring), 1] - at[ring[0], 1])
+    a = size * np.exp(1j * roll)
+    turned = transform(np.array([[a.real, -a.imag, 7], [a.imag, a.real, 9]]), new)
+    seen = features.eyeballs(at, turned)
+    expected = np.vstack([oracles.eyeballs(at, new, ring) for ring in (LEFT_EYE, RIGHT_EYE)])
+    np.testing.assert_allclose(seen, expected, atol=1e-6)
+    if opening >= 1.2:
+        np.testing.assert_allclose(seen, at[EYES], atol=1e-9)
+    iris_high = np.ptp(seen[:16, 1])
+    assert iris_high <= np.ptp(at[list(LEFT_EYE), 1]) + 0.5
+
+
+def test_triangles_within_the_eyes_have_points_of_their_own():
+    triangles = drawn.model().ringed
+    first = MESH + len(OVAL)
+    found = features.with_eyes(triangles, first)
+    moved = found >= first
+    assert moved.any() and (moved.all(axis=1) == moved.any(axis=1)).all()
+    np.testing.assert_array_equal(np.array(EYES)[found[moved] - first], triangles[moved])
+    np.testing.assert_array_equal(found[~moved], triangles[~moved])
+
+
+def test_how_far_an_eye_is_shut():
+    mesh = shape()
+    for opening, expected in ((2.0, 0.0), (0.0, 1.0)):
+        eyes = mesh.copy()
+        for ring in (LEFT_EYE, RIGHT_EYE):
+            eyes[list(ring), 1] = mesh[ring[0], 1] + opening * (mesh[list(ring), 1] - mesh[ring[0], 1])
+        assert features.shut(eyes) == (expected, expected)
+    one = mesh.copy()
+    one[list(LEFT_EYE), 1] = one[LEFT_EYE[0], 1]
+    left, right = features.shut(one)
+    assert left == 1.0 > right
+
+
+def test_lips_of_a_picture_are_apart():
+    closed = shape()
+    closed[UPPER, 1] = closed[LOWER, 1]
+    apart = features.opened(closed)
+    gap = apart[LOWER, 1] - apart[UPPER, 1]
+    assert gap.max() == pytest.approx(features._GAP) and gap.min() > 1
+    np.testing.assert_array_equal(features.opened(apart), apart)
+    others = np.setdiff1d(np.arange(MESH), INNER_LIPS)
+    np.testing.assert_array_equal(apart[others], closed[others])
+
+
+@quick
+@given(seeds, st.floats(0.4, 2))
+def test_between_the_lips_are_the_colours_that_were_seen_there(seed, scale):
+    mesh = features.opened(shape()) * scale
+    colours = np.random.default_rng(seed).uniform(0, 255, (5, 3))
+    face = np.full((round(320 * scale), round(256 * scale), 3), 90, np.float32)
+    mouth = features.mouth(mesh)
+    before = face.copy()
+    mouth.paint(face, colours)
+    for _ in range(10):
+        row, column = (np.random.default_rng(seed).integers(side) for side in mouth.inside.shape[:2])
+        share = mouth.inside[row, column, 0]
+        wanted = oracles.between_lips(mouth.height[row, column], colours)
+        y, x = mouth.place[0].start + row, mouth.place[1].start + column
+        np.testing.assert_allclose(face[y, x], (1 - share) * 90 + share * wanted, atol=1e-2)
+    middle = (mesh[13] + mesh[14]) / 2
+    x, y = middle.round().astype(int)
+    assert np.abs(face[y, x] - before[y, x]).max() > 1
+    changed = np.abs(face - before).max(axis=2) > 0.5
+    rows, columns = np.nonzero(changed)
+    low, high = mesh[list(INNER_LIPS)].min(axis=0) - 4, mesh[list(INNER_LIPS)].max(axis=0) + 4
+    assert low[0] <= columns.min() and columns.max() <= high[0]
+    assert low[1] <= rows.min() and rows.max() <= high[1]
+
+
+def test_a_shut_eye_has_lids_of_skin():
+    mesh = shape()
+    face = np.full((320, 256, 3), (180, 130, 110), np.float32)
+    for ring in (LEFT_EYE, RIGHT_EYE):
+        eye = mesh[list(ring)]
+        wide = np.ptp(eye[:, 0])
+        x, y = eye.mean(axis=0).astype(int)
+        face[int(y - 0.35 * wide) : int(y + 0.3 * wide), int(x - 0.6 * wide) : int(x + 0.6 * wide)] = (
+            20  # shadow
+        )
+    for lids in features.lids(face.copy(), mesh):
+        open_, shut = face.copy(), face.copy()
+        lids.paint(open_, 0.0, np.ones(3, np.float32))
+        np.testing.assert_array_equal(open_, face)
+        lids.paint(shut, 1.0, np.full(3, 0.5, np.float32))
+        where = lids.where[..., 0] > 0.9
+        assert where.any()
+        assert shut[lids.place][where].mean() > face[lids.place][where].mean() + 10  # in half the light, too
