@@ -13,6 +13,7 @@ import ksame
 from films import film
 from ksame import media
 from ksame.core import UsageError
+from ksame.openset import beside, shifted
 from ksame.videos import disguise
 from running import digests
 
@@ -70,7 +71,7 @@ def test_a_release_of_videos_is_audited_by_the_command(out, clips, recogniser, c
     assert {one["attack"] for one in figures["attacks"]} == {"naive", "naive, other moment", "reverse"}
     assert all((one["verdict"], one["people"]) == ("undecided", 2) for one in figures["attacks"])
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "faces in the videos" in page
+    assert "of 100 faces" in page
     assert "person-001" not in page
     assert page.count("data:image/png") == 2, "a strip of each person's new face, and no original"
     assert cli("verify", out, "--private", f"{out}.private").code == 0, "the report may be added"
@@ -167,9 +168,21 @@ def test_videos_that_do_not_match(out, clips, tmp_path, cli):
     assert (ran.code, "paired with an original" in ran.sentence) == (2, True)
 
 
-def test_what_is_for_photos_is_passed_over_and_said(copied, clips, people, tmp_path):
-    mixed = shutil.copytree(copied, tmp_path / "mixed")
-    shutil.copy(next(people.iterdir()), mixed)
-    report = ksame.audit(mixed, originals=clips, attackers="lbp", frames=2, other=tmp_path)
-    assert any("1 photos" in note for note in report.notes)
-    assert any("passed over" in note for note in report.notes)
+def test_photos_beside_videos_are_looked_at_too(clips, people, recogniser, tmp_path):
+    mixed = shutil.copytree(clips, tmp_path / "mixed")
+    for name in ("00001_aa.pgm", "00002_aa.pgm"):
+        shutil.copy(people / name, mixed)
+    photos = shifted(mixed, seed=1, publish="scene", subjects="prefix")
+    beside(photos, disguise(mixed, seed=1)).save(tmp_path / "out")
+    report = ksame.audit(tmp_path / "out", originals=mixed, attackers="lbp", frames=2)
+    assert {"naive", "naive, videos"} <= {r.attack for r in report.results}
+    assert {"SSIM (1 is equal)", "videos: SSIM (1 is equal)"} <= set(report.utility["measure"])
+    assert {"yunet", "yunet, videos"} <= set(report.detected)
+    assert sorted(pair.moments for pair in report.pairs) == [1, 1, 2, 2]
+    assert "naive, videos" in report.to_html()
+    for path in mixed.glob("*.pgm"):
+        path.unlink()
+    assert any(
+        note.startswith("The photos were not looked at: ")
+        for note in ksame.audit(tmp_path / "out", originals=mixed, attackers="lbp", frames=1).notes
+    )

@@ -7,11 +7,13 @@ count people, and figures over time stand beside those over faces.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ksame import media
@@ -26,7 +28,7 @@ from ksame.release import Row, read_private
 from ksame.report import footage
 from ksame.report.evidence import Claim, Pairs, gallery_subjects, stem, with_originals
 from ksame.report.footage import Measured, Scene
-from ksame.report.record import Report, record_of
+from ksame.report.record import IN_VIDEOS, Report, record_of
 from ksame.report.watching import Watched, all_of, by_sight, watched
 
 VIEWS = 10  # original views of a person that an attacker has, spread over the time they are seen
@@ -37,61 +39,54 @@ NOT_TRIED = (
 ALONE = "The videos show one person only: give faces of strangers with --gallery, or no attack can be scored."
 
 
-def audit_videos(
-    claim: Claim,
-    originals: Sequence[str | Path],
-    private: Path | None,
-    recognisers: Sequence[Recogniser],
-    *,
-    gallery: str | Path | None = None,
-    subjects: str | None = None,
-    frames: int | None = 300,
-    show_originals: bool = False,
-    notes: Sequence[str] = (),
-    jobs: int | None = None,
-    watch: Watch | None = None,
-) -> Report:
+class Asked(NamedTuple):
+    """What the caller of ``ksame.audit`` wants, made sense of."""
+
+    recognisers: Sequence[Recogniser]
+    originals: Sequence[Path]
+    private: Path | None
+    gallery: str | Path | None = None
+    subjects: str | None = None
+    show_originals: bool = False
+    frames: int | None = 300
+    notes: tuple[str, ...] = ()  # what is to be said besides
+    jobs: int | None = None
+    watch: Watch | None = None
+
+
+def audit_videos(claim: Claim, asked: Asked) -> Report:
     """Attack and measure the videos of a release: see ``ksame.audit``.
+
+    The tracks in the private folder tell who is where; without them people are told apart by sight.
 
     Parameters
     ----------
     claim : Claim
         The release.
-    originals : sequence of paths
-        The videos it was made from, or folders of them.
-    private : Path, optional
-        The private folder, whose tracks tell who is where. Without it people are told apart by sight.
-    recognisers : sequence of Recogniser
-        Who attacks.
-    gallery, subjects, show_originals, jobs, watch
-        See ``ksame.audit``.
-    frames : int, optional
-        How many frames of each clip are looked at, evenly spread; None: all.
-    notes : sequence of str
-        What is to be said besides.
+    asked : Asked
+        What is asked.
     """
+    recognisers, jobs, watch = asked.recognisers, asked.jobs, asked.watch
     lbp = RECOGNISERS["lbp"]  # [S 7.5.2]
     looking = [*recognisers, *([] if lbp.name in [one.name for one in recognisers] else [lbp])]
-    sources = [Source(video.name, video.path) for video in media.find_videos([Path(p) for p in originals])]
-    pairs = _pairs(claim, sources, private)
-    scenes = [
-        _watched(claim, name, pairs, private, looking, frames, jobs, watch)
-        for name in claim.videos
-        if name in pairs.sources
-    ]
+    sources = [Source(video.name, video.path) for video in media.find_videos(asked.originals)]
+    pairs = _pairs(claim, sources, asked.private)
+    scenes = [_watched(claim, name, pairs, looking, asked) for name in claim.videos if name in pairs.sources]
     scenes = _named(scenes, recognisers)
     whole, person = (
         all_of([s.seen for s in scenes]),
         np.array([p for s in scenes for p in s.person], dtype=str),
     )
     keep = np.concatenate([s.keep for s in scenes])
-    crowd = _crowd(gallery, subjects, whole, person, looking, partial(see, jobs=jobs, watch=watch))
+    crowd = _crowd(
+        asked.gallery, asked.subjects, whole, person, looking, partial(see, jobs=jobs, watch=watch)
+    )
     probes = np.flatnonzero((person != "") & ~keep)
     results = [*_attacks(claim, whole, person, crowd, recognisers, probes)] if len(probes) else []
     shown = [footage.visible(scene, recognisers) for scene in scenes]
     visible = np.concatenate(shown)
     strangers = {name: codes[crowd.strangers] for name, codes in crowd.codes.items()}
-    said = [*notes, *pairs.notes, *crowd.notes, *([NOT_TRIED] if results else []), *_lost(scenes)]
+    said = [*asked.notes, *pairs.notes, *crowd.notes, *([NOT_TRIED] if results else []), *_lost(scenes)]
     said += [ALONE] if len(probes) and not results else []
     return Report(
         certificate=claim.certificate,
@@ -102,7 +97,7 @@ def audit_videos(
         utility=footage.table(Measured(whole, person, probes, strangers), looking, results, visible),
         detected=footage.detected(scenes, jobs),
         residual_faces=int(visible.sum()) + sum(len(s.seen.bare) + len(s.seen.left) for s in scenes),
-        pairs=footage.strips(claim, scenes, shown, show_originals),
+        pairs=footage.strips(claim, scenes, shown, asked.show_originals),
         missing=pairs.missing,
         notes=tuple(said),
         record=record_of(recognisers),
@@ -133,28 +128,27 @@ def _pairs(claim: Claim, originals: Sequence[Source], private: Path | None) -> P
     return Pairs(told.rows, found, (*notes, *told.notes), told.missing)
 
 
-def _watched(
-    claim: Claim,
-    name: str,
-    pairs: Pairs,
-    private: Path | None,
-    recognisers: Sequence[Recogniser],
-    frames: int | None,
-    jobs: int | None,
-    watch: Watch | None,
-) -> Scene:
+def _watched(claim: Claim, name: str, pairs: Pairs, recognisers: Sequence[Recogniser], asked: Asked) -> Scene:
     """Look at one clip and its original."""
     original = pairs.sources[name].pixels
     assert isinstance(original, Path)
     clip, published = media.probe(original), claim.folder / name
     inputs = [row.input for row in pairs.rows if row.output == name]
-    paper = private / "tracks" / f"{inputs[0]}.json" if private is not None and inputs else None
+    paper = asked.private / "tracks" / f"{inputs[0]}.json" if asked.private is not None and inputs else None
     tracks: tuple[Track, ...] = ()
     if paper is not None and paper.is_file():
         count = sum(1 for _ in media.frames(original, broken=[]))
         text = paper.read_text(encoding="utf-8")
         tracks = from_json(text, width=clip.width, height=clip.height, frames=count)
-    seen = watched(original, published, recognisers, tracks=tracks, most=frames, jobs=jobs, watch=watch)
+    seen = watched(
+        original,
+        published,
+        recognisers,
+        tracks=tracks,
+        most=asked.frames,
+        jobs=asked.jobs,
+        watch=asked.watch,
+    )
     if seen.frames[1] == 0:
         raise InputError(f"{name} has no picture that can be read: nothing can be attacked.")
     return Scene(name, original, published, clip, tracks, seen)
@@ -306,3 +300,24 @@ def _lost(scenes: Sequence[Scene]) -> Iterator[str]:
     strays = sum(who == "" for scene in scenes for who in scene.person)
     if strays:
         yield f"{strays} faces that a detector sees in the originals are in no track, and are nobody's."
+
+
+def beside(videos: Report, photos: Callable[[], Report]) -> Report:
+    """Return what was found of videos, and of the photos beside them if those can be looked at."""
+    try:
+        found = photos()
+    except (UsageError, InputError) as error:
+        return replace(videos, notes=(*videos.notes, f"The photos were not looked at: {error}"))
+    table = videos.utility.assign(measure="videos: " + videos.utility["measure"].astype(str))
+    table = pd.concat([found.utility, table]).reset_index(drop=True)
+    table.attrs = found.utility.attrs
+    return replace(
+        videos,
+        results=(*found.results, *(replace(r, attack=f"{r.attack}{IN_VIDEOS}") for r in videos.results)),
+        utility=table,
+        detected={**found.detected, **{f"{name}{IN_VIDEOS}": r for name, r in videos.detected.items()}},
+        residual_faces=found.residual_faces + videos.residual_faces,
+        pairs=(*found.pairs, *videos.pairs),
+        missing=found.missing + videos.missing,
+        notes=tuple(dict.fromkeys((*found.notes, *videos.notes))),
+    )

@@ -68,6 +68,18 @@ class Claim:
         return [name for name in self.files if PurePosixPath(name).suffix.lower() in media.VIDEOS]
 
     @property
+    def mixed(self) -> bool:
+        """Whether there are photos beside the videos."""
+        return len(self.files) > len(self.videos) > 0
+
+    @property
+    def photos(self) -> Claim:
+        """The same without the videos; a folder without a certificate is taken as it is."""
+        videos = set(self.videos)
+        files = {name: sha for name, sha in self.certificate.get("files", {}).items() if name not in videos}
+        return replace(self, certificate={**self.certificate, "files": files}) if files else self
+
+    @property
     def distinct(self) -> list[Path]:
         """One file of each kind: k people share one picture, and it is looked at once."""
         hashes = self.certificate.get("files", {})

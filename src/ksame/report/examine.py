@@ -1,6 +1,7 @@
 """The audit: a release is verified, attacked with every recogniser there is, and measured.
 
-``audit`` is the whole way on one screen; the steps it names are short and stand below it.
+``audit`` reads what is asked; ``_photos`` is the whole way on one screen, and for videos ``clips`` is; the
+steps they name are short.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ksame.faces.detect import residual
 from ksame.faces.subjects import about
 from ksame.gather import Source, Watch, pixels, side_by_side, sources_of
 from ksame.geometry import with_ring
-from ksame.report.clips import audit_videos
+from ksame.report.clips import Asked, audit_videos, beside
 from ksame.report.evidence import Claim, Pairs, Views, claim_of, counted, pairs_of, private_of, views_of
 from ksame.report.record import Pair, Report, record_of
 from ksame.report.trials import (
@@ -106,35 +107,43 @@ def audit(
     claim = claim_of(release, secret, k=k)
     if not claim.files:
         raise UsageError(f"There are no pictures in {release}: nothing can be attacked.")
-    given = [Path(p) for p in ([originals] if isinstance(originals, str | Path) else originals)]
-    if claim.videos:
-        return audit_videos(
-            claim,
-            given,
-            secret,
-            recognisers,
-            gallery=gallery,
-            subjects=subjects,
-            frames=frames,
-            show_originals=show_originals,
-            notes=[*missing, *utility.notes(), *_not_for_videos(claim, labels, other)],
-            jobs=jobs,
-            watch=watch,
-        )
-    sources = sources_of(given)
-    pairs = pairs_of(claim, sources, secret, subjects=subjects)
+    asked = Asked(
+        recognisers=recognisers,
+        originals=[Path(p) for p in ([originals] if isinstance(originals, str | Path) else originals)],
+        private=secret,
+        gallery=gallery,
+        subjects=subjects,
+        show_originals=show_originals,
+        frames=frames,
+        notes=(*missing, *utility.notes()),
+        jobs=jobs,
+        watch=watch,
+    )
+    if not claim.videos:
+        return _photos(claim, asked, labels, other)
+    videos = audit_videos(claim, asked)
+    return beside(videos, lambda: _photos(claim.photos, asked, labels, other)) if claim.mixed else videos
+
+
+def _photos(claim: Claim, asked: Asked, labels: str | Path | None, other: str | Path | None) -> Report:
+    """Attack and measure the photos of a release."""
+    recognisers, jobs, watch = asked.recognisers, asked.jobs, asked.watch
+    sources = sources_of(asked.originals)
+    pairs = pairs_of(claim, sources, asked.private, subjects=asked.subjects)
     claim = counted(claim, pairs)
     everyone = [*recognisers, *(() if claim.portraits else background.RECOGNISERS)]
     look = partial(see, recognisers=recognisers, jobs=jobs, watch=watch)
     views: Views | None = None
     results: list[Result] = []
-    notes = [*missing, *utility.notes(), *pairs.notes]
+    notes = [*asked.notes, *pairs.notes]
     table = pd.DataFrame(columns=["measure", "original", "deidentified", "slice"])
     if pairs.rows:
         if len(set(pairs.subjects)) < 2:
             raise UsageError("This release shows one person only: nobody can be told apart from others.")
         views = views_of(claim, pairs, everyone, also=utility.features, jobs=jobs, watch=watch)
-        crowd = crowd_of(gallery, subjects, claim, pairs, views, partial(look, recognisers=everyone))
+        crowd = crowd_of(
+            asked.gallery, asked.subjects, claim, pairs, views, partial(look, recognisers=everyone)
+        )
         trial = Trial(claim, pairs, views, crowd)
         parroted, why = parrots(trial, recognisers, look, jobs)
         results = [*direct(trial, recognisers), *parroted, *around(trial, everyone[len(recognisers) :])]
@@ -143,13 +152,13 @@ def audit(
             *reconstructed(trial),
             *intersected(trial, other),
         ]
-        notes += [*why, *_unseen(views, crowd if gallery is not None else None)]
+        notes += [*why, *_unseen(views, crowd if asked.gallery is not None else None)]
         table = utility.measures(
             views.before.also,
             views.after.also,
             subjects=np.array(pairs.subjects),
             groups=np.array([row.group for row in pairs.rows]),
-            labels=_labels(labels, originals, pairs.subjects),
+            labels=_labels(labels, asked.originals, pairs.subjects),
             named=_named(results),
         )
     else:
@@ -163,20 +172,11 @@ def audit(
         utility=table,
         detected=utility.detection_rate(map(media.read, claim.distinct), jobs=jobs),
         residual_faces=_residual(claim, pairs, views, jobs),
-        pairs=_pictures(claim, pairs, show_originals),
+        pairs=_pictures(claim, pairs, asked.show_originals),
         missing=pairs.missing,
         notes=tuple(notes),
         record=record_of(recognisers),
     )
-
-
-def _not_for_videos(claim: Claim, labels: object, other: object) -> Iterator[str]:
-    """Say what is not looked at where there are videos."""
-    photos = len(claim.files) - len(claim.videos)
-    if photos:
-        yield f"There are {photos} photos in this release: they were not looked at, because of the videos."
-    if labels is not None or other is not None:
-        yield "Labels of people and a second release are for photos: they were passed over."
 
 
 def _named(results: Sequence[Result]) -> dict[str, NDArray[Any]]:
@@ -200,11 +200,11 @@ def _unseen(views: Views, crowd: Crowd | None) -> Iterator[str]:
 
 
 def _labels(
-    labels: str | Path | None, originals: str | Path | Sequence[str | Path], subjects: Sequence[str]
+    labels: str | Path | None, originals: Sequence[Path], subjects: Sequence[str]
 ) -> Mapping[str, NDArray[Any]]:
     """Return what is known of each person: from a csv, or from the info.csv that lies with the originals."""
-    if labels is None and isinstance(originals, str | Path) and (Path(originals) / "info.csv").is_file():
-        labels = Path(originals) / "info.csv"
+    if labels is None and len(originals) == 1 and (originals[0] / "info.csv").is_file():
+        labels = originals[0] / "info.csv"
     return about(labels, subjects) if labels is not None else {}
 
 

@@ -246,7 +246,9 @@ def strips(
                 moments[who] = rows[np.linspace(0, len(rows) - 1, min(STRIP, len(rows))).astype(int)]
         now = _cut(scene.published, scene, scene.seen.after.xyxy, moments)
         before = _cut(scene.original, scene, scene.seen.before.xyxy, moments) if originals else {}
-        pairs |= {who: Pair(now[who], 1, (before[who],) if originals else ()) for who in moments}
+        pairs |= {
+            who: Pair(now[who], 1, (before[who],) if originals else (), len(moments[who])) for who in moments
+        }
     return [*pairs.values()]
 
 

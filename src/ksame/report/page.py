@@ -111,6 +111,7 @@ def _picture(pair: Pair) -> dict[str, Any]:
         "after": _data(pair.after),
         "before": [_data(png) for png in pair.before],
         "people": "1 person" if pair.people == 1 else f"{pair.people} people",
+        "moments": pair.moments,
     }
 
 

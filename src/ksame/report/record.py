@@ -20,15 +20,20 @@ from ksame.core import FloatArray, UsageError
 from ksame.release import CERTIFICATE, SOFTWARE
 
 STABLE = ("attack", "recogniser", "rank1", "low", "high", "chance", "bound", "verdict", "probes", "gallery")
+IN_VIDEOS = ", videos"  # at the end of an attack's name where there are photos, too
 MORE = ("people", "tpr", "faceless")
 
 
 class Pair(NamedTuple):
-    """A published picture as PNG, how many people it stands for, and the originals if they may be shown."""
+    """A published picture as PNG, how many people it stands for, and the originals if they may be shown.
+
+    Of a video it is a strip of some moments.
+    """
 
     after: bytes
     people: int
     before: tuple[bytes, ...] = ()
+    moments: int = 1
 
 
 @dataclass(frozen=True, eq=False)

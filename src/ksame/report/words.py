@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from ksame.attack.score import Result
-from ksame.report.record import Report
+from ksame.report.record import IN_VIDEOS, Report
 
 Status = Literal["held", "care", "broken", "none"]
 LABELS: dict[Status, str] = {
@@ -92,7 +92,9 @@ def attack_says(name: str) -> str:
     >>> attack_says("reverse"), attack_says("brute force")
     ('looking for known photos among the released faces', 'with the attack "brute force"')
     """
-    return _ATTACKS.get(name.replace("_", " ").replace("-", " "), f'with the attack "{name}"')
+    return _ATTACKS.get(
+        name.removesuffix(IN_VIDEOS).replace("_", " ").replace("-", " "), f'with the attack "{name}"'
+    )
 
 
 def attacker(result: Result) -> str:
@@ -112,8 +114,9 @@ def best(results: tuple[Result, ...]) -> Result | None:
     return max(results, key=lambda r: (not is_group(r), r.low, r.rank1), default=None)
 
 
-def named(result: Result, what: str = "people") -> str:
-    """Return how many people an attack named, with the interval; or faces, of which a person has many."""
+def named(result: Result, report: Report | None = None) -> str:
+    """Return how many people an attack named, with the interval; or faces: in a video a person has many."""
+    what = "faces" if report is not None and report.films else "people"
     rates = f"{of_100(result.rank1)} of 100 {what} ({of_100(result.low)} to {of_100(result.high)})"
     return f"had the right person among several names for {rates}" if is_group(result) else f"named {rates}"
 
@@ -127,14 +130,9 @@ def strongest(report: Report) -> str:
     if result.bound < 1 and not covers_files(report):  # of codes, or on somebody's word
         allowed = f"the bound is {of_100(result.bound)}"
     return (
-        f"The best attacker we tried, {attacker(result)} {named(result, counted(report))};"
+        f"The best attacker we tried, {attacker(result)} {named(result, report)};"
         f" guessing would name {of_100(result.chance)}; {allowed}."
     )
-
-
-def counted(report: Report) -> str:
-    """Return what rates are shares of: a person is in many pictures of a video."""
-    return "faces in the videos" if report.films else "people"
 
 
 def headline(report: Report) -> Headline:
@@ -210,8 +208,7 @@ def _unpromised(report: Report) -> Headline:
         return Headline("none", f"{lead}, and no attack was scored.", why)
     return Headline(
         "none",
-        f"{lead}: {attacker(top)} {named(top, counted(report))}, where guessing would name"
-        f" {of_100(top.chance)}.",
+        f"{lead}: {attacker(top)} {named(top, report)}, where guessing would name {of_100(top.chance)}.",
         "Read the rates as what is possible at least. An attack that fails says nothing about the next one,"
         " so do not call these pictures anonymous on the strength of this page.",
     )
@@ -343,7 +340,7 @@ def wp216(report: Report) -> tuple[Finding, ...]:
             "Not prevented: each published picture is made from one person's photo and differs from the"
             " others. How often it led to the person is measured, not bounded."
         )
-    rate = f"In the best attack a program {named(top, counted(report))}." if top else "It was not scored."
+    rate = f"In the best attack a program {named(top, report)}." if top else "It was not scored."
     same = " Photos of one person share one face, so they can be linked to their group." if proved else ""
     apart = report.certificate.get("select")
     told = f" Groups were kept apart by {apart}, so that is told of every member." if apart else ""
