@@ -44,6 +44,7 @@ SURE = 0.75  # the score from which the second detector needs nobody to agree
 CLOSE = 256  # px: the closer view that the first detector is given where the second is in doubt
 AROUND = "hair, ears, body, voice, place and way of moving are still there"
 KEPT = "some people were asked to stay visible, and are shown as they are"
+NOBODY = "No face was found in it: every picture is as it was."
 DISGUISED = "the changed pitch of the sound is no guarantee"
 
 
@@ -351,7 +352,8 @@ class Disguised:
         written = media.write_video(
             self.video.clip, path, self._drawn(frames, untouched), audio=self.audio, quality=self.quality
         )
-        return Making(tuple(untouched), written.notes)
+        nobody = () if self.video.tracks else (NOBODY,)
+        return Making(tuple(untouched), (*written.notes, *nobody))
 
     def _drawn(self, frames: Iterable[media.Frame], untouched: list[Untouched]) -> Iterator[media.Frame]:
         """Yield the pictures with new faces, worked on a few ahead and side by side."""

@@ -1,0 +1,60 @@
+"""The look through what would be published: a doubtful claim needs a witness, a sure one does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from films import shot
+from ksame.faces.detect import Boxes, detect
+from ksame.videos import _untouched
+
+pytestmark = pytest.mark.weights
+
+
+@pytest.fixture(scope="module")
+def picture():
+    """A person at the left of a plain wall, and where the face is."""
+    person = shot("00001aa")
+    rgb = np.full((720, 1280, 3), 150, np.uint8)
+    rgb[100 : 100 + person.shape[0], 100 : 100 + person.shape[1]] = person
+    return rgb, detect(rgb)
+
+
+@pytest.fixture
+def claimed(monkeypatch):
+    """Have the second detector claim one box, given in the picture's own pixels."""
+
+    def claim(xyxy, score):
+        low, high = np.split(np.asarray(xyxy, float) / 2, 2)  # it looks at half the size
+        five = low + (high - low) * [[0.3, 0.4], [0.7, 0.4], [0.5, 0.6], [0.35, 0.8], [0.65, 0.8]]
+        found = Boxes(np.hstack([low, high])[None], np.array([score]), five[None])
+        monkeypatch.setattr("ksame.videos.residual", lambda rgb, covered, **how: found)
+
+    return claim
+
+
+@pytest.mark.parametrize("witness", ["both", "the mesh", "the first detector"])
+def test_a_doubtful_face_counts_with_either_witness(witness, picture, claimed, monkeypatch):
+    rgb, found = picture
+    claimed(found.xyxy[0], 0.51)
+    if witness == "the mesh":
+        nothing = lambda rgb: Boxes.none()  # noqa: E731
+        monkeypatch.setattr("ksame.videos.DETECTORS", {"yunet": (nothing, 0.8)})
+    elif witness == "the first detector":
+        monkeypatch.setattr("ksame.videos.landmarks", lambda rgb, boxes: (None, np.zeros(1)))
+    left = _untouched(rgb, np.zeros((0, 4)), 1)
+    assert left == pytest.approx(found.xyxy[:1])
+
+
+@pytest.mark.parametrize(("score", "count"), [(0.51, 0), (0.74, 0), (0.76, 1)])
+def test_a_wall_counts_only_if_the_second_detector_is_sure(score, count, picture, claimed):
+    claimed([900, 300, 1000, 400], score)
+    assert len(_untouched(picture[0], np.zeros((0, 4)), 1)) == count
+
+
+def test_a_face_counts_that_no_track_explains(picture):
+    rgb, found = picture
+    assert len(_untouched(rgb, np.zeros((0, 4)), 1)) == 1
+    assert len(_untouched(rgb, found.xyxy, 1)) == 0
+    assert len(_untouched(rgb, np.array([[900.0, 300, 1000, 400]]), 1)) == 1
