@@ -10,6 +10,7 @@ import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib.metadata import version
@@ -19,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ksame import media, render, weights
 from ksame.core import FloatArray, Guarantee, InputError, UsageError
@@ -30,7 +32,7 @@ from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.gather import Watch
 from ksame.geometry import crop
 from ksame.journal import Journal, seed_of
-from ksame.masking import Mask, View, calm, code_of, masks
+from ksame.masking import Mask, View, calm, code_of, looks, masks
 from ksame.openset import VIEWS, Texture, assumed, closer, judges, pool_of
 from ksame.pool import Pool
 from ksame.release import Failure, Making, Private, Release, Row, Untouched
@@ -97,9 +99,12 @@ def disguise(
     recogniser = default_recogniser()
     model, identities, who = AppearanceSpace.shipped(), pool_of(pool), judges()
     near = closer()  # before any face is looked at
-    clips, failures = _followed(found, recogniser, corrected, jobs, watch)
-    clips = _recognised(clips, keep, recogniser)
-    faces = _new_faces(clips, model, identities, who, texture, seed, watch)
+    with _one_thread_each():
+        clips, failures = _followed(found, recogniser, corrected, jobs, watch)
+        clips = _recognised(clips, keep, recogniser)
+        weights.let_go("yunet")  # each network takes up to 200 MB
+        faces = _new_faces(clips, model, identities, who, texture, seed, watch)
+        weights.let_go(recogniser, *who)
     # names of their own: beside photos the same one would say which belong together
     outputs = file_names([_written_as(clip) for clip in clips], names=names, seed=seed ^ 1)
     order = {person: i for i, person in enumerate(sorted(faces))}
@@ -149,6 +154,18 @@ def disguise(
             papers={f"tracks/{clip.name}.json": _told_tracks(clip) for clip in clips},
         ),
     )
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Let BLAS and OpenCV work in the thread that calls them: pictures are worked on side by side already."""
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        cv2.setNumThreads(before)
 
 
 class Followed(NamedTuple):
@@ -254,12 +271,8 @@ def _new_faces(
     tell: Watch | None,
 ) -> dict[str, Mask | None]:
     """Choose a new face for every person; None: nobody could be found, so the face is covered."""
-    views: dict[str, list[View]] = {}
-    for number, clip in enumerate(clips):
-        for person, view in _views(clip):
-            views.setdefault(person, []).append(view)
-        if tell:
-            tell("looking closely", number + 1, len(clips))
+    films = [(clip.clip.path, clip.tracks) for clip in clips]
+    views = looks(films, most=VIEWS, progress=_told(tell, "looking closely", len(clips)))
     everyone: dict[str, Mask | None] = dict.fromkeys(t.person for clip in clips for t in clip.tracks)
     if not views:
         return everyone
@@ -267,38 +280,18 @@ def _new_faces(
     rng = np.random.default_rng(seed)
     if tell:
         tell("choosing new faces", 0, len(known))
-    looked = [some[:: max(1, len(some) // VIEWS)][:VIEWS] for some in (views[person] for person in known)]
-    made = masks(model, looked, pool.codes, pool.deidentified, recognisers=who, texture=texture, rng=rng)
+    made = masks(
+        model,
+        [views[person] for person in known],
+        pool.codes,
+        pool.deidentified,
+        recognisers=who,
+        texture=texture,
+        rng=rng,
+    )
     if tell:
         tell("choosing new faces", len(known), len(known))
     return {**everyone, **dict(zip(known, made, strict=True))}
-
-
-def _views(clip: Followed) -> Iterator[tuple[str, View]]:
-    """Yield some looks at each person of a clip, spread over the time they are seen."""
-    wanted: dict[int, list[Track]] = {}
-    for track in clip.tracks:
-        if track.keep:
-            continue
-        good = np.flatnonzero(track.state == "seen")
-        for at in good[:: max(1, len(good) // VIEWS)][:VIEWS]:
-            wanted.setdefault(track.start + int(at), []).append(track)
-    if not wanted:
-        return
-    for frame in media.frames(clip.clip.path, broken=[]):
-        for track in wanted.get(frame.index, ()):
-            yield track.person, _near(frame.rgb, track.mesh(frame.index))
-        if frame.index >= max(wanted):
-            return
-
-
-def _near(rgb: NDArray[np.uint8], mesh: FloatArray) -> View:
-    """Return a face with what is around it, cut out: a whole picture would cost memory."""
-    low, high = mesh.min(axis=0), mesh.max(axis=0)
-    margin = 0.6 * (high - low).max()
-    left, top = np.maximum(low - margin, 0).astype(int)
-    right, bottom = np.minimum(high + margin, rgb.shape[1::-1]).astype(int)
-    return View(rgb[top:bottom, left:right].copy(), mesh - (left, top))
 
 
 def _written_as(clip: Followed) -> str:
@@ -349,9 +342,10 @@ class Disguised:
         """Write the video; return where a second detector still saw an untouched face, and what to know."""
         untouched: list[Untouched] = []
         frames = media.frames(self.video.clip.path, broken=[])
-        written = media.write_video(
-            self.video.clip, path, self._drawn(frames, untouched), audio=self.audio, quality=self.quality
-        )
+        with _one_thread_each():
+            written = media.write_video(
+                self.video.clip, path, self._drawn(frames, untouched), audio=self.audio, quality=self.quality
+            )
         nobody = () if self.video.tracks else (NOBODY,)
         return Making(tuple(untouched), (*written.notes, *nobody))
 

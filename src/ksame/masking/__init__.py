@@ -1,13 +1,14 @@
 """New faces worn over people's own through a video: one per person, drawn frame by frame [S 7.3].
 
-``masks`` chooses and makes them from a few views of each person; ``code_of`` says what a frame shows,
-``calm`` smooths that in time, and ``Mask.draw`` draws it.
+``looks`` finds a few views of each person, from which ``masks`` chooses and makes them; ``code_of`` says
+what a frame shows, ``calm`` smooths that in time, and ``Mask.draw`` draws it.
 """
 
 from __future__ import annotations
 
 from ksame.masking.choose import apart, masks
 from ksame.masking.look import View, calm, code_of
+from ksame.masking.looks import looks
 from ksame.masking.mask import Mask
 
-__all__ = ["Mask", "View", "apart", "calm", "code_of", "masks"]
+__all__ = ["Mask", "View", "apart", "calm", "code_of", "looks", "masks"]

@@ -1,0 +1,88 @@
+"""Some looks at each person of some videos, on which their new faces are made and tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame import media
+from ksame.core import FloatArray
+from ksame.faces.track import Track
+from ksame.masking.look import View
+
+T = TypeVar("T")
+LARGEST = 256  # px: the side of a face that is looked at, more than any recogniser takes in
+
+
+def looks(
+    films: Sequence[tuple[Path, Sequence[Track]]],
+    *,
+    most: int,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, list[View]]:
+    """Return views of each person, spread over the time they are seen; those who stay visible have none.
+
+    Each video is read once more, up to the last picture that is wanted.
+
+    Parameters
+    ----------
+    films : sequence of (Path, sequence of Track)
+        Videos, and the faces in them.
+    most : int
+        Views of one person over all videos: memory does not grow with their length.
+    progress : callable, optional
+        Told how many videos were looked at.
+    """
+    seen: dict[str, list[tuple[int, int, Track]]] = {}
+    for film, (_, tracks) in enumerate(films):
+        for track in tracks:
+            if not track.keep:
+                good = track.start + np.flatnonzero(track.state == "seen")
+                places = [(film, at, track) for at in spread(good.tolist(), most)]
+                seen.setdefault(track.person, []).extend(places)
+    wanted: list[dict[int, list[Track]]] = [{} for _ in films]
+    for places in seen.values():
+        for film, at, track in spread(places, most):
+            wanted[film].setdefault(at, []).append(track)
+    views: dict[str, list[View]] = {}
+    for film, (path, _) in enumerate(films):
+        some = wanted[film]
+        for frame in media.frames(path, broken=[], only=some) if some else ():
+            for track in some[frame.index]:
+                views.setdefault(track.person, []).append(close(frame.rgb, track.mesh(frame.index)))
+            if frame.index >= max(some):
+                break
+        if progress:
+            progress(film + 1)
+    return views
+
+
+def spread(items: Sequence[T], most: int) -> list[T]:
+    """Return some items from the first to the last, evenly spaced.
+
+    Examples
+    --------
+    >>> spread("abcdefghi", 3)
+    ['a', 'e', 'i']
+    """
+    at = np.linspace(0, len(items) - 1, min(most, len(items))).round().astype(int)
+    return [items[i] for i in at.tolist()]
+
+
+def close(rgb: NDArray[np.uint8], mesh: FloatArray) -> View:
+    """Return a face with what is around it, cut out and no larger than it need be: pictures cost memory."""
+    low, high = mesh.min(axis=0), mesh.max(axis=0)
+    side = float((high - low).max())
+    left, top = np.maximum(low - 0.6 * side, 0).astype(int)
+    right, bottom = np.minimum(high + 0.6 * side, rgb.shape[1::-1]).astype(int)
+    part, points = rgb[top:bottom, left:right], mesh - (left, top)
+    if side <= LARGEST:
+        return View(part.copy(), points)
+    size = (np.array(part.shape[1::-1]) * (LARGEST / side)).round().astype(int)
+    small = np.asarray(cv2.resize(part, size.tolist(), interpolation=cv2.INTER_AREA), np.uint8)
+    return View(small, (points + 0.5) * (size / part.shape[1::-1]) - 0.5)
