@@ -219,9 +219,9 @@ def _follow(
             video.name, clip, find_again(told, media.frames(video.path, broken=[]), embed=show), count
         )
     seen = watch(
-        media.frames(video.path, broken=broken),
+        media.frames(video.path, broken=broken, exact=False),
         embed=show,
-        threads=jobs or 2,
+        threads=max(1, (jobs or 2) - 1),  # and one that follows
         progress=_told(tell, f"following faces in {video.name}", clip.frames),
     )
     same = RECOGNISERS[recogniser].same_person
