@@ -111,7 +111,11 @@ def test_a_stopped_run_goes_on_without_drawing_again(clips, whole, cli, tmp_path
 
 def test_a_clip_that_changed_meanwhile_is_drawn_again(clips, cli, tmp_path, monkeypatch):
     how = ("run", clips / "a.mp4", "-o", tmp_path / "out", "--seed", "5", "-q")
-    monkeypatch.setattr("ksame.release._private_parts", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ksame.release._make.private_parts", stop)
     assert cli(*how).code == 130
     assert any((tmp_path / "out.private" / "finished").iterdir()), "Ctrl-C leaves what was done"
     drawn, film_it = [], Disguised._filmed

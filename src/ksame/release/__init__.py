@@ -1,0 +1,38 @@
+"""What may leave the machine, and the certificate by which anyone can check it.
+
+A release folder holds the published files and ``certificate.json``; the mapping from people to
+files goes to a private folder beside it and nowhere else. ``verify`` believes nothing that the
+files themselves do not show: it recomputes every figure of the certificate that can be recomputed.
+"""
+
+from ksame.release._make import CERTIFICATE, SOFTWARE, Made, Release, check_folders
+from ksame.release._private import (
+    PRIVATE,
+    Failure,
+    Making,
+    Private,
+    Row,
+    Untouched,
+    read_private,
+    read_untouched,
+)
+from ksame.release._verify import REPORT, Verification, verify
+
+__all__ = [
+    "CERTIFICATE",
+    "PRIVATE",
+    "REPORT",
+    "SOFTWARE",
+    "Failure",
+    "Made",
+    "Making",
+    "Private",
+    "Release",
+    "Row",
+    "Untouched",
+    "Verification",
+    "check_folders",
+    "read_private",
+    "read_untouched",
+    "verify",
+]

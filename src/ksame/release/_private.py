@@ -1,0 +1,104 @@
+"""What stays with the owner of a release: who became which file, the seed, and where to look again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ksame.core import GuaranteeViolated, UsageError
+
+PRIVATE = ("settings.json", "failures.csv", "untouched.csv", "mapping.csv")
+
+
+class Row(NamedTuple):
+    """One line of mapping.csv: which person's face became which file."""
+
+    input: str
+    subject: str
+    group: int
+    output: str
+
+
+class Failure(NamedTuple):
+    """One line of failures.csv: an input for which nothing was published, and why."""
+
+    input: str
+    reason: str
+
+
+class Untouched(NamedTuple):
+    """One line of untouched.csv: where a second detector sees a face that nobody replaced."""
+
+    output: str
+    frame: int | None = None  # None and nothing more in a photo
+    seconds: float | None = None
+    box: str = ""  # left, top, right, bottom: to be added to the tracks
+
+
+class Making(NamedTuple):
+    """What came to light when a file was made."""
+
+    untouched: tuple[Untouched, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences on what differs from the source
+
+
+@dataclass(frozen=True)
+class Private:
+    """What must never be published: the mapping, the seed, the names of the inputs."""
+
+    mapping: tuple[Row, ...]
+    settings: Mapping[str, Any]
+    failures: tuple[Failure, ...] = ()
+    papers: Mapping[str, str] = field(default_factory=dict)  # further texts by file name: tracks of videos
+
+
+def read_private(folder: str | Path) -> tuple[list[Row], dict[str, Any]]:
+    """Return the mapping and the settings of a private folder."""
+    secret = Path(folder)
+    try:
+        with (secret / "mapping.csv").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+            rows = [Row(r["input"], r["subject"], int(r["group"]), r["output"]) for r in csv.DictReader(file)]
+        return rows, dict(json.loads((secret / "settings.json").read_text(encoding="ascii")))
+    except FileNotFoundError as error:
+        raise UsageError(f"{error.filename} is missing: give the private folder of this release.") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise GuaranteeViolated(f"The mapping in {secret} was changed: {error}.") from None
+
+
+def read_untouched(folder: str | Path) -> list[Untouched]:
+    """Return where the faces are, by a private folder, that a second detector saw untouched."""
+    with Path(folder, "untouched.csv").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        return [
+            Untouched(r["output"], int(r["frame"]), float(r["seconds"]), r["box"])
+            if r["frame"]
+            else Untouched(r["output"])
+            for r in csv.DictReader(file)
+        ]
+
+
+def private_parts(folder: Path, private: Private, made: Making, digest: str) -> Iterator[Path]:
+    """Write the private files under names that end in .part, readable by their owner only."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    notes = [*private.settings.get("notes", ()), *made.notes]
+    settings = dict(private.settings) | ({"notes": notes} if notes else {}) | {"certificate": digest}
+    texts = [json.dumps(settings, indent=2, ensure_ascii=True) + "\n"]
+    tables: Any = ((Failure, private.failures), (Untouched, made.untouched), (Row, private.mapping))
+    for kind, rows in tables:
+        table = io.StringIO(newline="")
+        csv.writer(table, lineterminator="\n").writerows([kind._fields, *rows])
+        texts.append(table.getvalue())
+    for name, text in zip(PRIVATE, texts, strict=True):
+        part = folder / f"{name}.part"
+        with part.open("wb") as file:
+            part.chmod(0o600)
+            file.write(text.encode("utf-8", "surrogateescape"))  # names that are not UTF-8 keep their bytes
+            file.flush()
+            os.fsync(file.fileno())
+        yield part
