@@ -221,6 +221,12 @@ def test_photos_and_videos_go_into_one_release(clips, people, cli, tmp_path):
     assert cli("verify", out, "--private", f"{out}.private").code == 0
 
 
+def test_a_folder_with_nothing_to_shift(cli, tmp_path):
+    (tmp_path / "in").mkdir()
+    ran = cli("run", tmp_path / "in", "-o", tmp_path / "out", "--method", "shift")
+    assert (ran.code, "no photos" in ran.sentence) == (2, True)
+
+
 def odd_files(folder):
     """Fill a folder with what people's folders hold beside good videos."""
     film(folder / "good.mp4", ["00001aa"], frames=8)

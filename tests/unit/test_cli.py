@@ -9,7 +9,7 @@ from rich.console import Console
 
 import ksame
 from ksame import weights
-from ksame.cli import _release, _shell
+from ksame.cli import _release, _said, _shell
 from ksame.core import Guarantee
 from ksame.release import Private, Release, Row, Untouched
 from running import shell
@@ -112,7 +112,7 @@ def test_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
 
 def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch):
     paper = io.StringIO()
-    monkeypatch.setattr(_release, "console", Console(file=paper, width=200, soft_wrap=True))
+    monkeypatch.setattr(_said, "console", Console(file=paper, width=200, soft_wrap=True))
     rows = [
         Row(f"[{person}]_{photo}.jpg", f"person-{person:03}", 0, "x")
         for person in range(30)
@@ -121,7 +121,7 @@ def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch)
     release = Release(
         {}, Guarantee("none"), 2, "m", "portrait", {"subjects": "auto"}, Private(tuple(rows), {})
     )
-    _release._tell_people(release)
+    _said._tell_people(release)
     text = paper.getvalue()
     assert "[7]_0.jpg, [7]_1.jpg, [7]_2.jpg, [7]_3.jpg and 2 more" in text
     assert text.index("person-007") < text.index("person-000"), "those with the most photos first"
@@ -135,15 +135,15 @@ def test_json_holds_names_that_are_not_text(capsys):
 
 def test_untouched_faces_are_told_file_by_file_and_run_by_run(monkeypatch, tmp_path):
     paper = io.StringIO()
-    monkeypatch.setattr(_release, "console", Console(file=paper, width=200, soft_wrap=True))
+    monkeypatch.setattr(_said, "console", Console(file=paper, width=200, soft_wrap=True))
     film = [Untouched("images/[a].mp4", frame, frame / 25, "1 2 3 4") for frame in (17, 18, 18, 19, 40)]
     flicker = [Untouched("images/b.mp4", frame, frame / 25, "1 2 3 4") for frame in range(0, 24, 2)]
-    _release._tell_untouched([Untouched("images/c.jpg"), *film, *flicker], tmp_path)
+    _said.tell_untouched([Untouched("images/c.jpg"), *film, *flicker], tmp_path)
     lines = paper.getvalue().splitlines()
     assert lines[0] == "A second detector sees 18 untouched faces."
     assert lines[1] == "! images/c.jpg"
     assert lines[2] == "! images/[a].mp4: in picture 17 to 19 (0.68 to 0.76 s), 40 (1.60 s)"
     assert lines[3].endswith("18 (0.72 s) and 2 more")
     assert str(tmp_path / "untouched.csv") in lines[4]
-    _release._tell_untouched([], tmp_path)
+    _said.tell_untouched([], tmp_path)
     assert len(paper.getvalue().splitlines()) == 5

@@ -1,0 +1,132 @@
+"""What a run did, in figures and in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from ksame.cli._shell import console
+from ksame.faces import subjects as people
+from ksame.media import VIDEOS
+from ksame.release import Release, Untouched
+
+
+def summary(release: Release, certificate: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
+    """Return the figures of a run; what only the written files tell is there if they were written."""
+    mapping, failures = release.private.mapping, release.private.failures
+    named = [*{row.input for row in mapping}, *(failure.input for failure in failures)]
+    of_videos = ("pictures", "faces_drawn", "faces_covered", "kept_people", "audio")
+    return {
+        "method": release.method,
+        "publish": release.publish,
+        "k": release.k,
+        "bound": release.guarantee.bound,
+        "kind": release.guarantee.kind,
+        "claim": str(release.guarantee),
+        "photos": sum(Path(name).suffix.lower() not in VIDEOS for name in named),
+        "videos": len(release.clips),
+        **{name: release.details[name] for name in of_videos if release.clips},
+        "people": len({row.subject for row in mapping}),
+        "published": len(release.files) + len(release.clips),
+        "faces": len(mapping),
+        "distinct": len({row.group for row in mapping}),
+        "unusable_faces": release.details["unusable_faces"],
+        "untouched_faces": certificate["untouched_faces"] if certificate else None,
+        "failures": [failure._asdict() for failure in failures],
+        "seconds": round(seconds, 1),
+        **({"pictures_per_second": round(release.details["pictures"] / seconds, 1)} if release.clips else {}),
+    }
+
+
+def tell_failures(failures: Sequence[Mapping[str, str]]) -> None:
+    """Name each input that was lost, or a part of it; it is an error, so --quiet does not hide it."""
+    for failure in failures:
+        console.print(f"[yellow]![/] {escape(failure['input'])}: {escape(failure['reason'])}")
+
+
+def tell_untouched(untouched: Sequence[Untouched], secret: Path, most: int = 10) -> None:
+    """Say where faces were left, file by file; it is an error, so --quiet does not hide it."""
+    if not untouched:
+        return
+    console.print(f"[bold red]A second detector sees {len(untouched)} untouched faces.[/]")
+    for output, some in groupby(untouched, key=lambda one: one.output):
+        runs = [escape(run) for run in _runs(list(some))]
+        more = f" and {len(runs) - most} more" if len(runs) > most else ""
+        where = f": in picture {', '.join(runs[:most])}{more}" if runs else ""
+        console.print(f"[red]![/] {escape(output)}{where}")
+    console.print(
+        f"Each with its box: {escape(str(secret / 'untouched.csv'))}; look at them before you publish."
+    )
+
+
+def _runs(untouched: Sequence[Untouched]) -> Iterator[str]:
+    """Yield the pictures of a video in words, those that follow each other as one."""
+    frames = {one.frame: one.seconds for one in untouched if one.frame is not None}
+    for _, part in groupby(enumerate(sorted(frames)), key=lambda pair: pair[1] - pair[0]):
+        run = [frame for _, frame in part]
+        if len(run) == 1:
+            yield f"{run[0]} ({frames[run[0]]:.2f} s)"
+        else:
+            yield f"{run[0]} to {run[-1]} ({frames[run[0]]:.2f} to {frames[run[-1]]:.2f} s)"
+
+
+def tell(release: Release, figures: Mapping[str, Any], notes: Sequence[str], out: Path | None) -> None:
+    """Say in words what was done."""
+    if release.details.get("subjects") == "auto":
+        _tell_people(release)
+    if figures["photos"]:
+        photos = [row for row in release.private.mapping if row.output not in release.clips]
+        console.print(
+            f"{len({row.subject for row in photos})} people in {figures['photos']} photos: {len(photos)}"
+            f" faces replaced by {len({row.group for row in photos})} new ones, {len(release.files)} files."
+        )
+    if figures["videos"]:
+        _tell_videos(release, figures, done=out is not None)
+    if unusable := figures["unusable_faces"]:
+        done = "covered" if figures["publish"] == "scene" else "left out"
+        console.print(f"[yellow]![/] {unusable} faces were too small, too turned or too unclear: {done}.")
+    for note in notes or release.private.settings.get("notes", ()):
+        console.print(f"[yellow]![/] {escape(note)}")
+    console.print(f"[bold]{escape(figures['claim'])}[/]")
+    if 1 > figures["bound"] > 1 / figures["k"] + 1e-9:
+        console.print(
+            f"The bound is above 1/k = {1 / figures['k']:.3g}: some people have more photos than others."
+        )
+    console.print(f"[green]✓[/] written and verified: {out}" if out else "Dry run: nothing was written.")
+
+
+def _tell_videos(release: Release, figures: Mapping[str, Any], *, done: bool) -> None:
+    """Say in words what was done to videos, or in a dry run would be."""
+    rows = [row for row in release.private.mapping if row.output in release.clips]
+    were = "were" if done else "would be"
+    sound = {"keep": "kept", "drop": "left out", "disguise": "changed in pitch"}[figures["audio"]]
+    console.print(
+        f"{len({row.subject for row in rows})} people in {figures['videos']} videos of {figures['pictures']}"
+        f" pictures: faces {were} drawn {figures['faces_drawn']} times and covered"
+        f" {figures['faces_covered']} times; sound {sound}."
+    )
+    if kept := figures["kept_people"]:
+        console.print(f"[yellow]![/] {kept} of them stay visible, as asked.")
+    console.print(f"{figures['seconds']:.0f} s in all, {figures['pictures_per_second']} pictures a second.")
+
+
+def _tell_people(release: Release, most: int = 20) -> None:
+    """Show who was taken for one person, those with the most photos first."""
+    mapping = [row for row in release.private.mapping if row.output not in release.clips]
+    ranked = people.table([row.subject for row in mapping], [row.input for row in mapping], first=4)
+    table = Table("person", "photos", "which", box=None)
+    for who in ranked[:most]:
+        more = f" and {who.photos - 4} more" if who.photos > 4 else ""
+        table.add_row(who.subject, str(who.photos), escape(", ".join(who.names) + more))
+    console.print("Taken for one person each (if that is wrong, name them in a csv: --subjects FILE.csv):")
+    console.print(table)
+    if len(ranked) > most:
+        counts = Counter(who.photos for who in ranked[most:])
+        rest = ", ".join(f"{number} with {photos}" for photos, number in sorted(counts.items(), reverse=True))
+        console.print(f"and {len(ranked) - most} more people: {rest} photos each.")
