@@ -315,14 +315,15 @@ class Disguised:
 
     def make(self, path: Path) -> Making:
         """Write the video, unless a run that was stopped did; return what came to light."""
+        if self.journal is None:
+            return self._filmed(path)
         key = self._key()
-        known = self.journal.made(key, path) if self.journal else None
+        known = self.journal.made(key, path)
         if known is not None:
             untouched, notes = known
             return Making(tuple(Untouched(*one) for one in untouched), tuple(notes))
         made = self._filmed(path)
-        if self.journal:
-            self.journal.finish(key, path, list(made))
+        self.journal.finish(key, path, list(made))
         return made
 
     def _key(self) -> str:
