@@ -35,9 +35,12 @@ from ksame.naming import Given, Told, name_faces, read_names
 from ksame.partition import METHODS as PARTITIONS
 from ksame.partition import parts as parts_of
 from ksame.partition import select as group_by
+from ksame.portraits.group import made
 from ksame.release import Private, Release, Row
 from ksame.replace import centroid, furthest_pairs, kdiff
 from ksame.represent import AppearanceSpace, EigenSpace, PixelSpace
+from ksame.represent.appearance import on_frame
+from ksame.represent.generator import GeneratorSpace
 from ksame.scenes import file_names, painted
 
 T = TypeVar("T")
@@ -47,7 +50,7 @@ class Method(NamedTuple):
     """The space a method works in, and how it replaces."""
 
     space: type[Space]
-    replace: Literal["centroid", "furthest", "kdiff"]
+    replace: Literal["centroid", "furthest", "kdiff", "mix"]
 
 
 METHODS = {
@@ -56,6 +59,7 @@ METHODS = {
     "ksame-eigen": Method(EigenSpace, "centroid"),
     "ksame-furthest": Method(AppearanceSpace, "furthest"),
     "kdiff-furthest": Method(AppearanceSpace, "kdiff"),
+    "anonfaces": Method(GeneratorSpace, "mix"),
 }
 ONE_RELEASE = "no other release made from photos of these people is compared with this one"
 KEPT = "what the file names tell, which were kept, is not counted: this is about the faces"
@@ -79,6 +83,9 @@ def deidentify(
     expression: Literal["drop", "keep"] = "drop",
     composite: render.Composite = "picture",
     model: str | Path = "shipped",
+    generator: str | Path = "shipped",
+    embedding: str = "mobilefacenet",
+    plain: bool = False,
     seed: int | None = None,
     jobs: int | None = None,
     engine: str = "threading",
@@ -111,7 +118,10 @@ def deidentify(
     composite : str
         How a face is set into a scene: a name of ``ksame.render.COMPOSITES``.
     model : str or path
-        The appearance model: ``shipped``, ``own`` (trained on these photos), or a file.
+        The appearance model: ``shipped``, ``own`` (trained on these photos), or a file. For anonfaces the
+        map that was learnt from the generator.
+    generator, embedding, plain
+        For anonfaces, see ``ksame.portraits.group.made``.
     seed : int, optional
         For tests and repeated runs; it must be kept as secret as the mapping.
     jobs, engine, journal, watch
@@ -133,7 +143,7 @@ def deidentify(
         _choose("column to select by", columns, select)  # told before the long work
     seed = seed_of(seed, journal)
     # pixel vectors at the scale of large photos would not fit in memory
-    scale = None if how.space is AppearanceSpace else 1.0
+    scale = None if how.space is AppearanceSpace else 1.0  # and portraits need no more
     found = gather(sources, scale=scale, jobs=jobs, engine=engine, journal=journal, watch=watch)
     return release_of(
         people_of(found, given, k),
@@ -146,8 +156,12 @@ def deidentify(
         expression=expression,
         composite=composite,
         model=model,
+        generator=generator,
+        embedding=embedding,
+        plain=plain,
         seed=seed,
         jobs=jobs,
+        watch=watch,
     )
 
 
@@ -180,18 +194,103 @@ def release_of(
     expression: Literal["drop", "keep"] = "drop",
     composite: render.Composite = "picture",
     model: str | Path = "shipped",
+    generator: str | Path = "shipped",
+    embedding: str = "mobilefacenet",
+    plain: bool = False,
     seed: int | None = None,
     jobs: int | None = None,
+    watch: Watch | None = None,
 ) -> Release:
     """Make a release of people who have been found: ``deidentify`` without its first half.
 
     Whoever tries several k or methods finds the faces once and comes here for each.
     """
     how = _recipe(method, partition, publish, expression, composite)
-    drawn = how.space is AppearanceSpace
     names = names or ("keep" if publish == "scene" else "random")
     seed = seed_of(seed, None)
-    found, faces, told, seen = people
+    found, faces, told, _ = people
+    if how.replace == "mix":
+        draft = _generated(
+            people, k, partition=partition, select=select, expression=expression, generator=generator,
+            model=model, embedding=embedding, plain=plain, seed=seed, jobs=jobs, watch=watch,
+        )  # fmt: skip
+    else:
+        draft = _modelled(people, how, k, partition, select, expression, model, seed, jobs)
+    new = draft.new
+    if publish == "scene":
+        out = _scenes(new, faces, found, composite, names, seed, jobs)
+    else:
+        out = _portraits(new, faces, names, seed)
+        if draft.guarantee.k_anonymous and new.moved is None:
+            published = [out.files[name] for name in out.names]
+            check_law(published, faces.subject, k, several=expression == "keep")
+    used = ["yunet", "mesh", "blazeface", *([told.recogniser] if told.recogniser else []), *draft.used]
+    settings: dict[str, Any] = {
+        "method": method,
+        "partition": partition,
+        "select": select,
+        "names": names,
+        "subjects": told.how,
+        "expression": expression,
+        "composite": composite,
+        "model": str(model),
+        "generator": str(generator),
+        "embedding": embedding,
+    }
+    return Release(
+        files=out.files,
+        guarantee=_assume(draft.guarantee, told.assumption, names, publish, new.moved is not None),
+        k=k,
+        method=method,
+        publish=publish,
+        details={
+            "partition": partition if how.replace in ("centroid", "mix") else None,
+            "select": select,
+            "expression": expression,
+            "composite": composite if publish == "scene" else None,
+            "unusable_faces": sum(map(len, found.unusable)),
+            "subjects": told.how,
+            "weights": {name: weights.CATALOGUE[name].sha256 for name in dict.fromkeys(used)},
+            **draft.details,
+        },
+        private=Private(
+            mapping=tuple(
+                map(Row, faces.source.tolist(), faces.subject.tolist(), new.output.tolist(), out.names)
+            ),
+            settings=settings
+            | {"k": k, "publish": publish, "seed": seed, "notes": list(draft.notes)}
+            | dict(draft.private),
+            failures=found.failures,
+        ),
+        inspect=out.inspect,
+    )
+
+
+class Draft(NamedTuple):
+    """New faces, and what is to be said of how they were made."""
+
+    new: NewFaces
+    guarantee: Guarantee
+    notes: tuple[str, ...]
+    used: Sequence[str]  # weights
+    details: Mapping[str, Any]
+    private: Mapping[str, Any]
+
+
+def _modelled(
+    people: People,
+    how: Method,
+    k: int,
+    partition: str,
+    select: str | None,
+    expression: str,
+    model: str | Path,
+    seed: int,
+    jobs: int | None,
+) -> Draft:
+    """Make new faces out of means of codes: of pixels, eigenfaces or the appearance model."""
+    _, faces, _, seen = people
+    drawn = how.space is AppearanceSpace
     space = _appearance(model, faces) if drawn else how.space.fit(faces)
     codes = space.encode(faces)
     label: NDArray[Any] = np.zeros(len(faces), int)
@@ -205,50 +304,19 @@ def release_of(
     plan = _plan(codes, k, how.replace, partition, faces.subject, label, seed)
     if plan.guarantee.k_anonymous:
         check_law(plan.output, faces.subject, k)
+    details = {"model": space.digest if isinstance(space, AppearanceSpace) else None}
     new = new_faces(space, faces, plan, expression)
-    if publish == "scene":
-        out = _scenes(new, faces, found, composite, names, seed, jobs)
-    else:
-        out = _portraits(new, faces, names, seed)
-        if plan.guarantee.k_anonymous and expression == "drop":
-            check_law([out.files[name] for name in out.names], faces.subject, k)
-    used = ["yunet", "mesh", "blazeface", *([told.recogniser] if told.recogniser else [])]
-    used += LOOKS if looked else ()
-    settings = {
-        "method": method,
-        "partition": partition,
-        "select": select,
-        "names": names,
-        "subjects": told.how,
-        "expression": expression,
-        "composite": composite,
-        "model": str(model),
-    }
-    return Release(
-        files=out.files,
-        guarantee=_assume(plan.guarantee, told.assumption, names, publish, expression),
-        k=k,
-        method=method,
-        publish=publish,
-        details={
-            "partition": partition if how.replace == "centroid" else None,
-            "select": select,
-            "expression": expression,
-            "composite": composite if publish == "scene" else None,
-            "unusable_faces": sum(map(len, found.unusable)),
-            "subjects": told.how,
-            "weights": {name: weights.CATALOGUE[name].sha256 for name in used},
-            "model": space.digest if isinstance(space, AppearanceSpace) else None,
-        },
-        private=Private(
-            mapping=tuple(
-                map(Row, faces.source.tolist(), faces.subject.tolist(), plan.output.tolist(), out.names)
-            ),
-            settings=settings | {"k": k, "publish": publish, "seed": seed, "notes": list(notes)},
-            failures=found.failures,
-        ),
-        inspect=out.inspect,
-    )
+    return Draft(new, plan.guarantee, notes, LOOKS if looked else (), details, {})
+
+
+def _generated(people: People, k: int, *, select: str | None, jobs: int | None, **how: Any) -> Draft:
+    """Draw one portrait for each group by a generator: nothing of any photo is in it."""
+    faces = people.faces
+    label = None if select is None else chosen(faces, select, jobs, people.looks)
+    found = made(faces, k, label=label, jobs=jobs, **how)
+    new = NewFaces(GeneratorSpace.shipped(), on_frame(faces), found.output, (), found.pictures, None)
+    check_law(found.output, faces.subject, k, several=True)
+    return Draft(new, found.guarantee, found.notes, found.used, found.details, found.private)
 
 
 def _recipe(method: str, partition: str, publish: str, expression: str, composite: str) -> Method:
@@ -256,7 +324,8 @@ def _recipe(method: str, partition: str, publish: str, expression: str, composit
     how = _choose("method", METHODS, method)
     _choose("partition", PARTITIONS, partition)
     _choose("composite", render.COMPOSITES, composite)
-    if (publish == "scene" or expression == "keep") and how.space is not AppearanceSpace:
+    plain = how.space is not AppearanceSpace
+    if (publish == "scene" and plain) or (expression == "keep" and plain and how.replace != "mix"):
         raise UsageError(f"{method} draws no faces that fit a scene or an expression: choose ksame-m.")
     return how
 
@@ -352,11 +421,10 @@ def _portraits(new: NewFaces, faces: FaceSet, names: str, seed: int) -> Publishe
         contents.append(data[key])
     outputs = file_names(faces.source.tolist(), names=names, seed=seed, suffix=".png")
     scale = new.portrait(0).shape[1] / FRAME.width
-    return Published(
-        files=dict(sorted(zip(outputs, contents, strict=True))),
-        names=outputs,
-        inspect=lambda _, file: len(residual(media.decode(file), FACE * scale)),
-    )
+    files = dict(sorted(zip(outputs, contents, strict=True)))
+    if isinstance(new.space, GeneratorSpace):  # whoever is in the picture does not exist
+        return Published(files, outputs, lambda _name, _file: 0)
+    return Published(files, outputs, lambda _, file: len(residual(media.decode(file), FACE * scale)))
 
 
 def _scenes(
@@ -382,13 +450,13 @@ def _scenes(
     return Published(files, outputs, files.inspect)
 
 
-def _assume(guarantee: Guarantee, told: str, names: str, publish: str, expression: str) -> Guarantee:
+def _assume(guarantee: Guarantee, told: str, names: str, publish: str, expressed: bool) -> Guarantee:
     """Add what the claim rests on, and lower it where a picture shows more than the code."""
     for assumption in (told, ONE_RELEASE):
         guarantee = guarantee.lower(because=assumption)
     if names == "keep":
         guarantee = guarantee.lower(because=KEPT)
-    if expression == "keep":
+    if expressed:
         guarantee = guarantee.lower(kind="none", because=EXPRESSED)
     if guarantee.kind == "wrong-map":  # it was checked on the codes
         guarantee = guarantee.lower(scope="code", because=DRAWN)

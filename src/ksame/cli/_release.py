@@ -25,6 +25,7 @@ from ksame.openset import beside, shifted
 from ksame.partition import METHODS as PARTITIONS
 from ksame.pipeline import METHODS, deidentify
 from ksame.pool import build
+from ksame.portraits.group import EMBEDDINGS
 from ksame.release import CERTIFICATE, check_folders, read_private, read_untouched, verify
 from ksame.render import Composite
 from ksame.training import train
@@ -69,7 +70,18 @@ def run(
         Literal["drop", "keep"], typer.Option(help="Carry expressions to the new faces; lowers the claim.")
     ] = "drop",
     composite: Annotated[Composite, typer.Option(help="How a face is set into a scene.")] = "picture",
-    model: Annotated[str, typer.Option(help="The appearance model: shipped, own, or a file.")] = "shipped",
+    model: Annotated[
+        str,
+        typer.Option(help="The appearance model: shipped, own, or a file; anonfaces: a generator's map."),
+    ] = "shipped",
+    generator: Annotated[
+        str,
+        typer.Option(help="For anonfaces: shipped, or a folder with a mapping and a synthesis."),
+    ] = "shipped",
+    embedding: Annotated[
+        str, typer.Option(help=f"For anonfaces, what people are grouped by: {', '.join(EMBEDDINGS)}.")
+    ] = "mobilefacenet",
+    plain: Annotated[bool, typer.Option("--plain", help="For anonfaces: ask for a plain ground.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeat a run; keep it as secret as the mapping.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Photos at a time [one per core].")] = None,
     engine: Annotated[str, typer.Option(help="The joblib backend: threading, loky, dask.")] = "threading",
@@ -157,6 +169,9 @@ def run(
                     names=names,
                     expression=expression,
                     composite=composite,
+                    generator=generator,
+                    embedding=embedding,
+                    plain=plain,
                     model=model,
                     **common,
                 )

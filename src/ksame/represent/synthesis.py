@@ -219,7 +219,7 @@ def _layer(user: Any) -> int:
 
 
 def _is_layer(user: Any) -> bool:
-    return user.get_node().get_type_name() == "MatMul"
+    return str(user.get_node().get_type_name()) == "MatMul"
 
 
 def _compiled(network: Any) -> Any:
@@ -240,4 +240,5 @@ def _reduced(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return a picture at half the size, by means of four pixels."""
     side = len(picture) // 2 * 2
     four = picture[:side, :side].reshape(side // 2, 2, side // 2, 2, 3).astype(np.float32)
-    return four.mean(axis=(1, 3)).round().astype(np.uint8)
+    reduced: NDArray[np.uint8] = four.mean(axis=(1, 3)).round().astype(np.uint8)
+    return reduced

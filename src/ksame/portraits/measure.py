@@ -1,0 +1,88 @@
+"""What a portrait shows: its attributes, of photos and of drawn pictures alike."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.core import FaceSet, FloatArray
+from ksame.faces.attributes import attributes
+from ksame.faces.detect import detect
+from ksame.gather import usable
+from ksame.geometry import FRAME, register
+from ksame.represent.appearance import on_frame
+from ksame.represent.generator import ATTRIBUTES, GeneratorSpace, features, shape_attributes
+
+__all__ = ["Drawn", "attributes_of", "largest", "look"]
+
+_EDGE = 0.005  # of a probability: its log odds end there
+
+
+class Drawn(NamedTuple):
+    """Drawn portraits in which a face was found: which they are, their faces and their attributes."""
+
+    rows: NDArray[np.intp]  # (m,)
+    faces: FaceSet  # m of them
+    read: FloatArray  # (m, f): features
+    attributes: FloatArray  # (m, a)
+
+
+def look(pictures: NDArray[np.uint8], space: GeneratorSpace | None = None) -> Drawn:
+    """Look at drawn portraits (n, s, s, 3) as at photos; without a space nobody is seen to wear anything."""
+    rows, faces = largest(pictures)
+    read = features(faces) if len(faces) else np.zeros((0, 0))
+    seen = attributes_of(faces, read, space)
+    seen[:, -1] = [_busy(pictures[row]) for row in rows]
+    return Drawn(rows, faces, read, seen)
+
+
+def largest(pictures: NDArray[np.uint8]) -> tuple[NDArray[np.intp], FaceSet]:
+    """Return the largest face of each picture (n, s, s, 3) that has one, and which those are."""
+    rows, rgb, points, boxes, score = [], [], [], [], []
+    for row, picture in enumerate(pictures):
+        found = detect(picture)
+        mesh, good = usable(picture, found)
+        if len(good):
+            first = good[0]  # largest first
+            rows.append(row)
+            rgb.append(register(picture, mesh[first]))
+            points.append(mesh[first])
+            boxes.append(found.xyxy[first])
+            score.append(found.score[first])
+    none = np.full(len(rows), "")
+    width, height = FRAME.size(1)
+    return np.array(rows, np.intp), FaceSet(
+        np.stack(rgb) if rgb else np.zeros((0, height, width, 3), np.uint8),
+        np.stack(points) if points else np.zeros((0, 468, 2)),
+        np.array(boxes).reshape(-1, 4),
+        np.array(score),
+        none,
+        none,
+    )
+
+
+def attributes_of(faces: FaceSet, read: FloatArray, space: GeneratorSpace | None) -> FloatArray:
+    """Return the attributes (n, a) of faces with these features (n, f); the ground of a photo is 0."""
+    if not len(faces):
+        return np.zeros((0, len(ATTRIBUTES)))
+    on = on_frame(faces)
+    seen = attributes(faces.rgb, on * (faces.rgb.shape[2] / FRAME.width))
+    worn = np.zeros((len(faces), 2)) if space is None else space.wearing(space.whitened(read))
+    told = [_odds(seen.gender_score), seen.age, _odds(seen.expression_score), seen.lightness, seen.ita]
+    return np.column_stack([*told, shape_attributes(on), worn, np.zeros(len(faces))])
+
+
+def _odds(probability: FloatArray) -> FloatArray:
+    p = np.clip(probability, _EDGE, 1 - _EDGE)
+    odds: FloatArray = np.log(p / (1 - p))
+    return odds
+
+
+def _busy(picture: NDArray[np.uint8]) -> float:
+    """Return how busy the ground beside a head is: the log of the standard deviation of its colours."""
+    small = cv2.resize(picture, (64, 64), interpolation=cv2.INTER_AREA).astype(np.float32)
+    beside = np.concatenate([small[:38, :6].reshape(-1, 3), small[:38, -6:].reshape(-1, 3)])
+    return float(np.log(beside.std(axis=0).mean() + 1))
