@@ -6,7 +6,7 @@ from functools import cache
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
@@ -156,3 +156,28 @@ def test_a_face_that_nothing_covers_is_left():
     assert len(residual(scene, [[*(middle - 20), *(middle + 20)], far])) == 1
     assert len(residual(scene, [[near[0], near[1], middle[0] - 1, near[3]], far])) == 1
     assert len(residual(scene, [[0, 0, 1200, 900]])) == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(60, 400),
+    st.integers(60, 400),
+    st.integers(60, 200),
+    st.integers(60, 200),
+    st.integers(0, 999),
+)
+def test_parts_cover_a_photo_and_small_faces_are_whole_in_one(high, wide, height, width, seed):
+    """A detector that sees marked pixels as faces of 40 px finds all of them, in their places."""
+    rng = np.random.default_rng(seed)
+    photo = np.zeros((high, wide, 3), np.uint8)
+    y, x = (int(rng.integers(21, side - 21)) for side in (high, wide))
+    photo[y, x] = 255
+
+    def look(rgb):
+        at = np.argwhere(rgb[..., 0] > 0)[:, ::-1].astype(float)
+        box = np.hstack([at - 20, at + 20]).clip(0, np.tile(rgb.shape[1::-1], 2))
+        return Boxes(box, np.ones(len(at)), np.repeat(at[:, None], 5, axis=1))
+
+    found = module.in_parts(look, photo, height, width)
+    assert len(found) >= 1
+    assert (found.xyxy == [x - 20, y - 20, x + 20, y + 20]).all(), "none that is cut"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import cv2
@@ -23,6 +24,7 @@ __all__ = [
     "DETECTORS",
     "Boxes",
     "detect",
+    "in_parts",
     "passes",
     "residual",
     "resized",
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 COARSE = 320  # px: the longest side of the pass that finds the largest faces
+OVERLAY = 48  # px: by which parts of a photo that are searched one by one overlap
 OVERLAP = 0.4  # intersection over union from which two boxes are one face
 
 
@@ -223,6 +226,29 @@ def passes(look: Callable[[NDArray[np.uint8]], Boxes], rgb: NDArray[np.uint8]) -
     sx, sy = coarse.shape[1] / w, coarse.shape[0] / h
     wide = look(padded).moved(lambda p: (p - [mx, my]) / [sx, sy])
     return Boxes.join([wide] if scale >= 1 else [look(rgb), wide])
+
+
+def in_parts(
+    look: Callable[[NDArray[np.uint8]], Boxes], rgb: NDArray[np.uint8], height: int, width: int
+) -> Boxes:
+    """Return the small faces of a photo, searched in overlapping parts of one size.
+
+    A network keeps memory for the largest picture that it saw; parts need a quarter of it. A face that the
+    edge of a part cuts is left out: small ones are whole in the next part, large ones are for ``passes``.
+    """
+    size, part = np.array(rgb.shape[:2]), np.minimum((height, width), rgb.shape[:2])
+    count = np.ceil((size - OVERLAY) / np.maximum(part - OVERLAY, 1)).astype(int).clip(1)
+    tops, lefts = (np.linspace(0, size[i] - part[i], count[i]).round().astype(int) for i in (0, 1))
+    found = []
+    for top, left in product(tops.tolist(), lefts.tolist()):
+        seen = look(np.ascontiguousarray(rgb[top : top + part[0], left : left + part[1]]))
+        seen = seen.moved(lambda p, at=(left, top): p + at)  # type: ignore[misc]
+        low, high = np.array([left, top]), np.array([left + part[1], top + part[0]])
+        cut = ((seen.xyxy[:, :2] < low + 1) & (low > 0)) | (
+            (seen.xyxy[:, 2:] > high - 1) & (high < size[::-1])
+        )
+        found.append(seen[~cut.any(axis=1)])
+    return Boxes.join(found)
 
 
 def turned_back(found: Boxes, turns: int, shape: tuple[int, ...]) -> Boxes:

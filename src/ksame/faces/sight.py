@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FloatArray, UsageError
-from ksame.faces.detect import DETECTORS, Boxes, passes, resized, suppress, turned_back
+from ksame.faces.detect import DETECTORS, Boxes, in_parts, passes, resized, suppress, turned_back
 from ksame.faces.follow import (
     APART,
     PRESENT,
@@ -233,8 +233,11 @@ def _thorough(rgb: RGB, small: RGB) -> Boxes:
     """Search a picture with two detectors up to 1280 px; where no face is sure, also turned."""
     view = resized(rgb, min(1.0, 2 * SMALL / max(rgb.shape[:2])))
     ratio, fine = (np.array(rgb.shape[1::-1]) / x.shape[1::-1] for x in (small, view))
-    quick = DETECTORS["yunet"][0]
-    found = [passes(DETECTORS[name][0], view).moved(lambda p: p * fine) for name in ("yunet", "blazeface")]
+    quick, other = (DETECTORS[name][0] for name in ("yunet", "blazeface"))
+    found = [passes(quick, small).moved(lambda p: p * ratio), passes(other, view).moved(lambda p: p * fine)]
+    if view.shape != small.shape:
+        height, width = (side + -side % 32 for side in small.shape[:2])  # what the network pads it to
+        found.append(in_parts(quick, view, height, width).moved(lambda p: p * fine))
     sure = any((boxes.score >= SURE).any() for boxes in found)
     for turns in () if sure else (1, 2, 3):
         lying = quick(np.ascontiguousarray(np.rot90(small, turns)))
