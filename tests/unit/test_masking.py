@@ -1,6 +1,8 @@
 """Masks on faces that the model draws: nobody's, but they have eyes and mouths."""
 
+from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -12,6 +14,8 @@ import drawn
 import oracles
 from ksame import weights
 from ksame.core import FaceSet, UsageError
+from ksame.faces.follow import pack
+from ksame.faces.track import Track
 from ksame.geometry import (
     FRAME,
     INNER_LIPS,
@@ -24,7 +28,7 @@ from ksame.geometry import (
     transform,
     with_ring,
 )
-from ksame.masking import Mask, View, apart, calm, code_of, look, masks
+from ksame.masking import Mask, View, apart, calm, code_of, look, looks, masks
 from ksame.masking.features import RAISED
 from ksame.masking.mask import _nearest, spread_over
 
@@ -346,3 +350,52 @@ def test_another_pool_face_is_taken_when_one_is_too_near(monkeypatch):
     assert made[0] is not None
     np.testing.assert_allclose(made[0].shift, hat_d[third] - hat[third])
     assert next(answers, None) is None
+
+
+def test_the_last_judge_has_a_veto(monkeypatch):
+    """Whom two recognisers do not know and the last does gets another face; the last is asked once each."""
+    asked = []
+
+    def seen(name, rgb, points):
+        asked.append(name)
+        number = len(asked)
+        if name != "facenet":
+            return np.array([[10.0 * number]])  # everything is unlike everything
+        return np.array([[0.0]]) if asked.count("facenet") <= 2 else np.array([[10.0 * number]])
+
+    fake_embed(monkeypatch, seen)
+    names = ["sface", "mobilefacenet", "facenet"]
+    (made,) = masks(drawn.model(), [[people()[0]]], *pool(), recognisers=names)
+    model, (hat, hat_d) = drawn.model(), pool()
+    far = np.linalg.norm(np.where(model.nuisance, 0, hat - code_of(model, people()[0])[:84]), axis=1)
+    second = np.argsort(far)[1]
+    assert made is not None
+    np.testing.assert_allclose(made.shift, hat_d[second] - hat[second])
+    assert asked.count("facenet") == 4  # the old and the new face, twice
+
+
+def test_views_are_spread_over_time_and_cut_out(monkeypatch):
+    view = people()[0]
+    large = cv2.resize(view.rgb, None, fx=3, fy=3)
+    mesh = (view.points + 0.5) * 3 - 0.5
+    wanted = []
+
+    def frames(path, *, broken, only):
+        wanted.extend(sorted(only))
+        return (SimpleNamespace(index=i, rgb=large) for i in wanted)
+
+    monkeypatch.setattr("ksame.media.frames", frames)
+    box = np.concatenate([mesh.min(axis=0), mesh.max(axis=0)])
+    tracks = [
+        Track(0, np.tile(box, (40, 1)), np.full(40, "seen"), np.tile(pack(mesh, box), (40, 1, 1)), person=who)
+        for who in ("a", "b")
+    ]
+    found = looks([("clip", [tracks[0], replace(tracks[1], keep=True)])], most=3)
+    assert wanted == [0, 20, 39]
+    assert list(found) == ["a"] and len(found["a"]) == 3, "who stays visible is not looked at"
+    small = found["a"][0]
+    assert np.ptp(small.points, axis=0).max() == pytest.approx(256, abs=1)
+    model = drawn.model()
+    # it is the same face, smaller
+    codes = [code_of(model, one)[:84] for one in (view, small)]
+    assert np.abs(codes[0] - codes[1]).max() < 0.2 * model.deviation[0]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ksame.core import FloatArray, RandomState
+from ksame import weights
+from ksame.core import FloatArray, IntArray, RandomState
 from ksame.masking.look import View, code_of, landmarks_of
 from ksame.masking.mask import Mask, Texture
 from ksame.replace import identities
@@ -56,41 +57,44 @@ def masks(
     tries : int
         Pool faces that are tried, nearest first. Who is recognised in all gets None: they must be covered.
     """
-    source = np.random.default_rng(rng)
     codes = [[code_of(model, view) for view in views] for views in people]
     gamma = np.array([np.mean(own, axis=0)[: len(model.nuisance)] for own in codes])
-    old = [_known(views, recognisers) for views in people]
-    new: list[Known] = [{} for _ in people]
-    found: list[Mask | None] = [None] * len(people)
-    fair: list[_Trial] = []
-    order = [list(range(len(views))) for views in people]
-    used, taken = np.zeros((len(people), len(pool_codes)), bool), np.zeros(len(pool_codes), bool)
+    source = np.random.default_rng(rng)
 
-    def take(one: _Trial) -> None:
-        found[one.person], new[one.person], taken[one.row] = one.mask, one.seen, True
+    def near(left: Sequence[int], used: NDArray[np.bool_]) -> IntArray:
+        still = model.nuisance
+        return identities(gamma[left], pool_codes, nuisance=still, used=used, among=among, rng=source)
 
-    for _ in range(tries):
-        left = [i for i, mask in enumerate(found) if mask is None]
-        free = ~(used[left] | taken)
-        if not left or np.count_nonzero(free.any(axis=0)) < len(left) or not free.any(axis=1).all():
-            break
-        rows = identities(
-            gamma[left], pool_codes, nuisance=model.nuisance, used=~free, among=among, rng=source
-        )
-        for i, row in zip(left, rows.tolist(), strict=True):
-            used[i, row] = True
-            mask = Mask.of(model, people[i], pool_codes[row], pool_shifted[row], codes=codes[i])
-            worn = partial(_worn, mask, texture=texture)
-            bar = max([1.0, *(one.apart for one in fair if one.person == i)])
-            seen = _tried(people[i], codes[i], worn, recognisers, [*old, *new], bar, order[i])
-            if seen is not None:
-                fair.append(_Trial(i, row, mask, seen, apart(seen, [*old, *new])))
-                if fair[-1].apart > margin:
-                    take(fair[-1])
-    for one in sorted(fair, key=lambda one: -one.apart):
-        if found[one.person] is None and not taken[one.row] and apart(one.seen, [*old, *new]) > 1:
-            take(one)
-    return found
+    def make(i: int, row: int) -> Mask:
+        return Mask.of(model, people[i], pool_codes[row], pool_shifted[row], codes=codes[i])
+
+    def wear(i: int, mask: Mask, view: int) -> View:
+        return _worn(mask, people[i][view], codes[i][view], texture)
+
+    # the last judge is the slowest and takes 200 MB: it is asked only about those whom the others chose
+    quick, slow = (recognisers[:-1], recognisers[-1]) if len(recognisers) > 1 else (recognisers, None)
+    given = _Given(people, [_known(views, quick) for views in people], quick, near, make, wear)
+    used = np.zeros((len(people), len(pool_codes)), bool)
+    chosen: dict[int, _Trial] = {}
+    left = list(range(len(people)))
+    while left:
+        new = _choose(given, left, chosen, used, margin, tries)
+        chosen |= new
+        left = _seen_through(given, chosen, slow, margin) if slow and new else []
+        for i in left:
+            del chosen[i]
+    return [chosen[i].mask if i in chosen else None for i in range(len(people))]
+
+
+class _Given(NamedTuple):
+    """What new faces are chosen from and by."""
+
+    people: Sequence[Sequence[View]]
+    old: Sequence[Known]
+    judges: Sequence[str]
+    near: Callable[[Sequence[int], NDArray[np.bool_]], IntArray]  # people, rows that are not free -> rows
+    make: Callable[[int, int], Mask]  # person, row of the pool
+    wear: Callable[[int, Mask, int], View]  # person, mask, view
 
 
 class _Trial(NamedTuple):
@@ -103,32 +107,76 @@ class _Trial(NamedTuple):
     apart: float
 
 
+def _choose(
+    given: _Given,
+    left: Sequence[int],
+    chosen: Mapping[int, _Trial],
+    used: NDArray[np.bool_],
+    margin: float,
+    tries: int,
+) -> dict[int, _Trial]:
+    """Return the new faces of those who are left, as far as there are any; what is tried becomes used."""
+    found: dict[int, _Trial] = {}
+    fair: list[_Trial] = []
+    order = {i: list(range(len(given.people[i]))) for i in left}
+    for _ in range(tries):
+        still = [i for i in left if i not in found]
+        free = ~used[still]
+        free[:, [one.row for one in (*chosen.values(), *found.values())]] = False
+        if not still or np.count_nonzero(free.any(axis=0)) < len(still) or not free.any(axis=1).all():
+            break
+        for i, row in zip(still, given.near(still, ~free).tolist(), strict=True):
+            used[i, row] = True
+            others = [*given.old, *(one.seen for one in (*chosen.values(), *found.values()))]
+            best = max([1.0, *(one.apart for one in fair if one.person == i)])
+            mask = given.make(i, row)
+            seen = _tried(given, i, mask, others, best, order[i])
+            if seen is not None:
+                fair.append(_Trial(i, row, mask, seen, apart(seen, others)))
+                if fair[-1].apart > margin:
+                    found[i] = fair[-1]
+    for one in sorted(fair, key=lambda one: -one.apart):
+        theirs = [*chosen.values(), *found.values()]
+        free_still = one.person not in found and one.row not in [other.row for other in theirs]
+        if free_still and apart(one.seen, [*given.old, *(other.seen for other in theirs)]) > 1:
+            found[one.person] = one
+    return found
+
+
 def _tried(
-    views: Sequence[View],
-    codes: Sequence[FloatArray],
-    worn: Callable[[View, FloatArray], View],
-    recognisers: Sequence[str],
-    others: Sequence[Known],
-    bar: float,
-    order: list[int],
+    given: _Given, i: int, mask: Mask, others: Sequence[Known], best: float, order: list[int]
 ) -> Known | None:
-    """Return what recognisers make of a person's views with a mask on; None once one is too near to others.
+    """Return what recognisers make of a person's views with a mask on; None if another was as good.
 
     ``order`` is that in which views are looked at: one that gave a mask away will be the first next time.
     """
     new: dict[int, View] = {}
     seen: dict[str, FloatArray] = {}
-    for name in recognisers:
+    for name in given.judges:
         each = []
         for view in list(order):
-            new[view] = new.get(view) or worn(views[view], codes[view])
+            new[view] = new.get(view) or given.wear(i, mask, view)
             each.append(embed(name, new[view].rgb, new[view].points[None]))
-            if apart({name: each[-1]}, others) <= bar:  # one look that gives the person away is enough
+            if apart({name: each[-1]}, others) <= best:  # one look that gives the person away is enough
                 order.remove(view)
                 order.insert(0, view)
                 return None
         seen[name] = np.concatenate(each)
     return seen
+
+
+def _seen_through(given: _Given, chosen: Mapping[int, _Trial], judge: str, margin: float) -> list[int]:
+    """Return whose new face one more judge finds nearer to somebody than the others did."""
+    weights.let_go(*given.judges)
+    known = {-1 - i: _known(views, [judge]) for i, views in enumerate(given.people)}
+    for i, one in chosen.items():
+        worn = [given.wear(i, one.mask, view) for view in range(len(given.people[i]))]
+        known[i] = _known(worn, [judge])
+    return [
+        i
+        for i, one in chosen.items()
+        if apart(known[i], [known[j] for j in known if j != i]) <= min(margin, one.apart)
+    ]
 
 
 def apart(new: Known, others: Sequence[Known]) -> float:
@@ -158,7 +206,7 @@ def _known(views: Sequence[View], recognisers: Sequence[str]) -> Known:
     }
 
 
-def _worn(mask: Mask, view: View, code: FloatArray, *, texture: Texture) -> View:
+def _worn(mask: Mask, view: View, code: FloatArray, texture: Texture) -> View:
     """Return a person's view with the mask on."""
     new = mask.draw(view.rgb, view.points, code, texture=texture)
     return View(new, mask.worn(landmarks_of(view.points, code, mask.model)))
