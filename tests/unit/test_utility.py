@@ -19,7 +19,7 @@ from ksame.utility.expression import BLENDSHAPES, DISTANCES, distances
 from ksame.utility.fidelity import psnr, squared_error, ssim
 from ksame.utility.look import PICTURE
 from ksame.utility.slices import known, predicted, slices
-from ksame.utility.video import SHAPES, expressions, over_time, pairs_alike, unchanged
+from ksame.utility.video import SHAPES, at_rest, expressions, over_time, pairs_alike, unchanged
 
 MARKED = {"mouthSmileLeft", "mouthSmileRight", "smile width"}
 
@@ -443,6 +443,15 @@ def test_what_is_published_as_it_was_is_told_from_what_was_covered_or_replaced()
     flat = np.full_like(face, 90)
     assert not unchanged(flat, flat), "nobody can be seen on a flat ground"
     assert not unchanged(face[:0], face[:0])
+
+
+def test_a_face_that_moves_is_not_at_rest(face):
+    grey = cv2.cvtColor(face[0], cv2.COLOR_RGB2GRAY)
+    mesh = face[1][0]
+    noisy = np.clip(grey + np.random.default_rng(1).normal(0, 2, grey.shape), 0, 255).astype(np.uint8)
+    assert at_rest(np.stack([grey, noisy]), mesh)
+    assert not at_rest(np.stack([grey, np.roll(noisy, 12, axis=1)]), mesh)
+    assert not at_rest(np.stack([grey, noisy]), mesh + 10_000), "nothing is known of what is out of sight"
 
 
 @pytest.mark.parametrize("kind, parts", [("blendshapes", BLENDSHAPES), ("distances", DISTANCES)])

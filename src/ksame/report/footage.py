@@ -184,13 +184,16 @@ def _consistency(faces: Measured, recognisers: Sequence[Recogniser]) -> Iterator
         old = faces.seen.before.codes[one.name][faces.rows]
         new = faces.seen.after.codes[one.name][faces.rows][drawn]
         sides = (old, person, new), (new, person[drawn], old)
+        if len(set(person[drawn].tolist())) > 1:  # as in the thesis, among the people of the videos
+            was, now = (utility.identity_consistency(own, who, folds=folds) for own, who, _ in sides)
+            yield f"nearest face is the same person's, {one.name} (share)", was, now
         was, now = (
             utility.identity_consistency(
                 own, who, folds=folds, others=np.concatenate([faces.strangers[one.name], decoys])
             )
             for own, who, decoys in sides
         )
-        yield f"nearest face is the same person's, {one.name} (share)", was, now
+        yield f"nearest face among others is the same person's, {one.name} (share)", was, now
         if one.same_person is not None:
             was, now = (pairs_alike(own, who, one.same_person) for own, who, _ in sides)
             yield f"two frames of a person taken for one, {one.name} (share)", was, now

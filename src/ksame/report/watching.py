@@ -27,7 +27,7 @@ from ksame.faces.track import Track
 from ksame.gather import Source, Watch, side_by_side
 from ksame.geometry import with_ring
 from ksame.report.evidence import matched
-from ksame.utility.video import flicker, unchanged
+from ksame.utility.video import at_rest, flicker, unchanged
 
 Grey = NDArray[np.uint8]  # (h, w)
 LOOK = 640  # px: the longest side at which the second detector searches
@@ -247,14 +247,18 @@ def _explained(frame: IntArray, xyxy: FloatArray, tracks: Sequence[Track]) -> In
 
 
 def _flickers(moment: Moment, now: tuple[Grey, Grey], mesh: FloatArray) -> tuple[float, float, float]:
-    """Return how much the still parts of a face changed since the frame before."""
+    """Return how much the still parts of a face at rest changed since the frame before."""
     if moment.earlier is None:
         return 0.0, 0.0, 0.0
-    cut = _window(mesh.min(axis=0), mesh.max(axis=0), now[0].shape)
-    region = np.zeros(now[0].shape, np.uint8)
-    cv2.fillConvexPoly(region, cv2.convexHull(np.rint(mesh).astype(np.int32)), 1)
+    margin = 0.2 * np.ptp(mesh, axis=0)  # room for whoever looks where the points went
+    cut = _window(mesh.min(axis=0) - margin, mesh.max(axis=0) + margin, now[0].shape)
     old, new = (np.stack([moment.earlier[side][cut], now[side][cut]]) for side in (0, 1))
-    return flicker(old, new, region[cut] > 0) if region[cut].size else (0.0, 0.0, 0.0)
+    own = mesh - [cut[1].start, cut[0].start]
+    if min(old.shape) < 2 or not at_rest(old, own):
+        return 0.0, 0.0, 0.0
+    region = np.zeros(old.shape[1:], np.uint8)
+    cv2.fillConvexPoly(region, cv2.convexHull(np.rint(own).astype(np.int32)), 1)
+    return flicker(old, new, region > 0)
 
 
 def _window(low: FloatArray, high: FloatArray, shape: tuple[int, ...]) -> tuple[slice, slice]:

@@ -14,12 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from ksame.core import FloatArray, UsageError
+from ksame.geometry import INNER_LIPS, LEFT_EYE, RIGHT_EYE
+from ksame.geometry import STILL as STILL_POINTS
 from ksame.utility.expression import BLENDSHAPES, DISTANCES
 
-__all__ = ["SHAPES", "Flicker", "expressions", "flicker", "over_time", "pairs_alike", "unchanged"]
+__all__ = ["SHAPES", "Flicker", "at_rest", "expressions", "flicker", "over_time", "pairs_alike", "unchanged"]
 
 STILL = 4.0  # grey levels: a part of the original that changes less from frame to frame does not move
 AROUND = 9  # px: over how large a part that is judged, so that its noise alone does not choose the pixels
+REST = 0.02  # of its width: a face that moves more from frame to frame is not at rest
 UNCHANGED = 4.0  # grey levels that coding changes an untouched face by at most, and
 ALIKE = 0.98  # how well its pixels then agree: a flat cover agrees with nothing
 _BLOCK = 256  # frames at a time
@@ -146,6 +149,25 @@ def flicker(before: NDArray[np.uint8], after: NDArray[np.uint8], region: NDArray
     old, new = (cv2.absdiff(pair[1], pair[0]).astype(np.float32) for pair in (before, after))
     calm = region & (cv2.blur(old, (AROUND, AROUND)) <= STILL)
     return Flicker(float(old[calm].sum()), float(new[calm].sum()), int(calm.sum()))
+
+
+def at_rest(pair: NDArray[np.uint8], points: FloatArray) -> bool:
+    """Return whether a face stands still between two frames, lips and lids aside.
+
+    In a face that moves, the smooth parts of the original only seem to stand still, and the new one must
+    move with it: flicker cannot be told there.
+
+    Parameters
+    ----------
+    pair : (2, h, w) uint8
+        Two successive frames of the original in grey.
+    points : (468, 2) array
+        Its mesh in one of them.
+    """
+    marks = points[[*LEFT_EYE, *RIGHT_EYE, *INNER_LIPS, *STILL_POINTS]].astype(np.float32)[:, None]
+    moved, found, _ = cv2.calcOpticalFlowPyrLK(pair[1], pair[0], marks, None)  # type: ignore[call-overload]
+    far = np.linalg.norm(moved - marks, axis=2)[found.ravel() == 1]
+    return bool(len(far) and np.median(far) <= REST * np.ptp(points[:, 0]))
 
 
 def unchanged(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> bool:
