@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,7 +127,7 @@ def watched(
     counts = [0, 0]
     size = max(1, min(4, int(TOGETHER / (clip.width * clip.height))))
     some = _batches(_moments(original, published, step, counts), size)
-    parts: list[_Part] = []
+    parts: list[Watched] = []
     with closing(
         side_by_side(_look, ((batch, tuple(tracks), recognisers) for batch in some), jobs=jobs)
     ) as results:
@@ -177,58 +178,38 @@ def _batches(moments: Iterator[Moment], size: int) -> Iterator[list[Moment]]:
         yield batch
 
 
-class _Part(NamedTuple):
-    """What was seen in a few frames; as in ``Watched``."""
-
-    looked: list[int]
-    frame: IntArray
-    before: Seen
-    after: Seen
-    drawn: NDArray[np.bool_]
-    track: IntArray
-    flicker: FloatArray
-    untouched: NDArray[np.bool_]
-    bare: list[int]
-    left: list[int]
-
-
-def _look(moments: Sequence[Moment], tracks: Sequence[Track], recognisers: Sequence[Recogniser]) -> _Part:
+def _look(moments: Sequence[Moment], tracks: Sequence[Track], recognisers: Sequence[Recogniser]) -> Watched:
     """Look at a few frames of both clips."""
-    before = see([Source(str(m.frame), m.old) for m in moments], recognisers, also=utility.features, jobs=1)
-    spots = {int(i): before.points[before.photo == i] for i in np.unique(before.photo)}
-    after = see(
-        [Source(str(m.frame), m.new) for m in moments],
-        recognisers,
-        also=utility.features,
-        placed=spots,
-        jobs=1,
-    )
-    rows = matched(after, before.photo.tolist(), before.xyxy, in_place=True)
+    look = partial(see, recognisers=recognisers, also=utility.features, jobs=1)
+    before = look([Source(str(m.frame), m.old) for m in moments])
+    photo = before.photo.tolist()
+    spots = {i: before.points[before.photo == i] for i in set(photo)}
+    after = look([Source(str(m.frame), m.new) for m in moments], placed=spots)
+    rows = matched(after, photo, before.xyxy, in_place=True)
     after = after.rows(rows)
-    # what was only pointed at has the old mesh, to the last bit
-    drawn = (rows >= 0) & (after.points != before.points).any(axis=(1, 2))
-    frame = np.array([m.frame for m in moments], np.intp)[before.photo]
+    frame = np.array([moments[i].frame for i in photo], np.intp)
     track = _explained(frame, before.xyxy, tracks)
     grey = [(_grey(m.old), _grey(m.new)) for m in moments]
-    pieces = [
-        _middle(before.points[row].min(axis=0), before.points[row].max(axis=0)) for row in range(len(before))
-    ]
-    return _Part(
-        [m.frame for m in moments],
-        frame,
-        before,
-        after,
-        drawn,
-        track,
-        np.array([_flickers(moments[p], grey[p], mesh) for p, mesh in _each(before)]).reshape(-1, 3),
-        np.array([_same(grey[p], box) for p, box in zip(before.photo.tolist(), pieces, strict=True)], bool),
-        [m.frame for i, m in enumerate(moments) if _bare(m.frame, grey[i], tracks, track[frame == m.frame])],
-        [m.frame for i, m in enumerate(moments) if _left(m, tracks, before.points[before.photo == i])],
+    meshes = [*zip(photo, before.points, strict=True)]
+    places = [(i, _middle(mesh.min(axis=0), mesh.max(axis=0))) for i, mesh in meshes]
+    return Watched(
+        frames=(0, 0),  # nobody counts them here
+        looked=np.array([m.frame for m in moments], np.intp),
+        frame=frame,
+        before=before,
+        after=after,
+        # what was only pointed at has the old mesh, to the last bit
+        drawn=(rows >= 0) & (after.points != before.points).any(axis=(1, 2)),
+        track=track,
+        flicker=np.array([_flickers(moments[i], grey[i], mesh) for i, mesh in meshes]).reshape(-1, 3),
+        untouched=np.array([_same(grey[i], place) for i, place in places], bool),
+        bare=tuple(
+            m.frame
+            for m, now in zip(moments, grey, strict=True)
+            if _bare(m.frame, now, tracks, track[frame == m.frame])
+        ),
+        left=tuple(m.frame for m in moments if _left(m, tracks, before.points[frame == m.frame])),
     )
-
-
-def _each(seen: Seen) -> Iterator[tuple[int, FloatArray]]:
-    yield from zip(seen.photo.tolist(), seen.points, strict=True)
 
 
 def _explained(frame: IntArray, xyxy: FloatArray, tracks: Sequence[Track]) -> IntArray:
@@ -303,20 +284,19 @@ def _left(moment: Moment, tracks: Sequence[Track], meshes: FloatArray) -> bool:
     return bool(len(found)) and bool(((landmarks(small, found)[1] >= 0.5) | (found.score >= SURE)).any())
 
 
-def _joined(parts: Sequence[_Part], counts: tuple[int, int]) -> Watched:
-    """Put the parts of a clip one after the other."""
+def _joined(parts: Sequence[Watched], counts: tuple[int, int]) -> Watched:
+    """Put parts of a clip, or clips, one after the other."""
 
     def column(name: str) -> NDArray[Any]:
         return np.concatenate([getattr(part, name) for part in parts])
 
     return Watched(
         frames=counts,
-        looked=np.array([at for part in parts for at in part.looked], np.intp),
         before=_seen([part.before for part in parts]),
         after=_seen([part.after for part in parts]),
         bare=tuple(at for part in parts for at in part.bare),
         left=tuple(at for part in parts for at in part.left),
-        **{name: column(name) for name in ("frame", "drawn", "track", "flicker", "untouched")},
+        **{name: column(name) for name in ("looked", "frame", "drawn", "track", "flicker", "untouched")},
     )
 
 
@@ -334,21 +314,18 @@ def _seen(parts: Sequence[Seen]) -> Seen:
 
 def all_of(clips: Sequence[Watched]) -> Watched:
     """Return the faces of several clips in one; frames are counted on from clip to clip."""
-    starts = np.cumsum([0, *(clip.frames[0] for clip in clips)])[:-1]
+    counts = np.cumsum([(0, 0), *(clip.frames for clip in clips)], axis=0).tolist()
     moved = [
-        replace(clip, frame=clip.frame + start, looked=clip.looked + start)
-        for clip, start in zip(clips, starts, strict=True)
+        replace(
+            clip,
+            frame=clip.frame + start,
+            looked=clip.looked + start,
+            bare=tuple(at + start for at in clip.bare),
+            left=tuple(at + start for at in clip.left),
+        )
+        for clip, (start, _) in zip(clips, counts, strict=False)
     ]
-    parts = [
-        _Part(c.looked.tolist(), c.frame, c.before, c.after, c.drawn, c.track, c.flicker, c.untouched, [], [])
-        for c in moved
-    ]
-    whole = _joined(parts, (sum(c.frames[0] for c in clips), sum(c.frames[1] for c in clips)))
-    return replace(
-        whole,
-        bare=tuple(int(at + s) for c, s in zip(clips, starts, strict=True) for at in c.bare),
-        left=tuple(int(at + s) for c, s in zip(clips, starts, strict=True) for at in c.left),
-    )
+    return _joined(moved, (counts[-1][0], counts[-1][1]))
 
 
 def by_sight(clips: Sequence[Watched], recogniser: Recogniser | None) -> list[list[str]]:
