@@ -144,14 +144,7 @@ def _photos(claim: Claim, asked: Asked, labels: str | Path | None, other: str | 
         crowd = crowd_of(
             asked.gallery, asked.subjects, claim, pairs, views, partial(look, recognisers=everyone)
         )
-        trial = Trial(claim, pairs, views, crowd)
-        parroted, why = parrots(trial, recognisers, look, jobs)
-        results = [*direct(trial, recognisers), *parroted, *around(trial, everyone[len(recognisers) :])]
-        results += [
-            *undone(trial, recognisers, look, jobs),
-            *reconstructed(trial),
-            *intersected(trial, other),
-        ]
+        results, why = _tried(Trial(claim, pairs, views, crowd), everyone, asked, look, other)
         notes += [*why, *_unseen(views, crowd if asked.gallery is not None else None)]
         table = utility.measures(
             views.before.also,
@@ -177,6 +170,22 @@ def _photos(claim: Claim, asked: Asked, labels: str | Path | None, other: str | 
         notes=tuple(notes),
         record=record_of(recognisers),
     )
+
+
+def _tried(
+    trial: Trial, everyone: Sequence[Recogniser], asked: Asked, look: Look, other: str | Path | None
+) -> tuple[list[Result], list[str]]:
+    """Put a release through every attack; say which could not be tried."""
+    recognisers = asked.recognisers
+    parroted, why = parrots(trial, recognisers, look, asked.jobs)
+    return [
+        *direct(trial, recognisers),
+        *parroted,
+        *around(trial, everyone[len(recognisers) :]),
+        *undone(trial, recognisers, look, asked.jobs),
+        *reconstructed(trial),
+        *intersected(trial, other),
+    ], why
 
 
 def _named(results: Sequence[Result]) -> dict[str, NDArray[Any]]:
