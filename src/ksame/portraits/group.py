@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame import weights
-from ksame.core import FaceSet, FloatArray, Guarantee, IntArray, UsageError
+from ksame.core import FaceSet, FloatArray, Guarantee, IntArray, UsageError, check_law
 from ksame.faces.attributes import age_band
 from ksame.gather import side_by_side
 from ksame.partition import parts, select
@@ -21,13 +21,14 @@ from ksame.represent import EigenSpace
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace, features
 from ksame.represent.synthesis import Generator
 
-__all__ = ["EMBEDDINGS", "Made", "judges", "made"]
+__all__ = ["EMBEDDINGS", "Made", "judges", "made", "tools"]
 
 EMBEDDINGS = ("mobilefacenet", "sface", "facenet", "dlib", "pca")
 NON_COMMERCIAL = (
     "The portraits are drawn by MobileStyleGAN, distilled from StyleGAN2: not for commercial use. Bring a"
     " generator of your own with --generator."
 )
+PARTED = "neutral and smiling photos of a group are counted apart"
 TONES = (("dark", 10.0), ("medium", 32.0), ("light", np.inf))  # typology angle, up to
 _BLOCK = 6
 _SKIN, _LIGHT, _AGE = (
@@ -97,7 +98,7 @@ def made(
     """
     if embedding not in EMBEDDINGS:
         raise UsageError(f"There is no embedding {embedding!r}: choose one of {', '.join(EMBEDDINGS)}.")
-    space, draws = _tools(generator, model)
+    space, draws = tools(generator, model)
     who_judges = judges()
     read, seen, members = _looked(faces, space, who_judges, jobs, watch)
     codes = space.mean + space.whitened(read) @ space.down @ space.up
@@ -113,6 +114,7 @@ def made(
     output, pictures = groups.labels, list(found.drawn)
     if expression == "keep":
         output, pictures = _with_smiles(space, draws, found, groups, seen, faces.subject)
+    guarantee = _bounded(found.guarantee, check_law(output, faces.subject, k, several=True))
     kept = _kept(own, groups.labels, faces.subject)
     names = sorted({str(faces.source[row]) for row in found.at_risk})
     if names:
@@ -123,7 +125,7 @@ def made(
         groups.labels,
         pictures,
         found.codes[groups.labels],
-        found.guarantee,
+        guarantee,
         (*notes, *([NON_COMMERCIAL] if shipped else []), _table(kept)),
         ("mobilefacenet", "gender", "age", "emotion", *who_judges, *(["stylegan"] if shipped else [])),
         {
@@ -139,8 +141,8 @@ def made(
     )
 
 
-def _tools(generator: str | Path, model: str | Path) -> tuple[GeneratorSpace, Generator]:
-    """Return the map and the generator that belong together."""
+def tools(generator: str | Path, model: str | Path) -> tuple[GeneratorSpace, Generator]:
+    """Return the map and the generator that belong together: both shipped, or both of one's own."""
     if (str(generator) == "shipped") != (str(model) == "shipped"):
         raise UsageError("A generator of your own and the map learnt from it go together: give both.")
     space = GeneratorSpace.shipped() if str(model) == "shipped" else GeneratorSpace.load(model)
@@ -231,6 +233,13 @@ def _gender(own: FloatArray) -> NDArray[np.str_]:
 def _tones(own: FloatArray) -> NDArray[np.str_]:
     ends = [end for _, end in TONES[:-1]]
     return np.array([name for name, _ in TONES])[np.searchsorted(ends, own[:, ATTRIBUTES.index("tone")])]
+
+
+def _bounded(guarantee: Guarantee, bound: float) -> Guarantee:
+    """Return a claim with the bound that was counted: of smiling photos alone one person may have more."""
+    if bound <= guarantee.bound:
+        return guarantee
+    return guarantee.lower(bound=bound, because=PARTED)
 
 
 def _kept(own: FloatArray, groups: IntArray, subjects: NDArray[Any]) -> dict[str, float]:
