@@ -113,6 +113,7 @@ def test_one_person_needs_strangers_to_be_looked_for_among(clips, people, recogn
     assert {(r.attack, r.rank1, r.gallery) for r in among.results} == {
         ("naive", 1.0, len(list(people.iterdir()))),
         ("naive, other moment", 1.0, len(list(people.iterdir()))),
+        ("reverse", 1.0, len(list(people.iterdir()))),
     }, "whose own photo is in the gallery is found there, too"
     assert any("taken for people of the videos" in note for note in among.notes)
 

@@ -280,10 +280,11 @@ def _attacks(
         if several:
             apart = partial(run, gallery_photos=crowd.photos, probe_photos=part)
             yield apart(old, new, crowd.subjects, who, attack="naive, other moment")
-        if len(set(who)) > 1:
-            ours = np.flatnonzero(~crowd.strangers)
-            mine = [crowd.subjects[row] for row in ours]
-            yield run(new, old[ours], who, mine, attack="reverse")
+        ours = np.flatnonzero(~crowd.strangers)
+        among = np.concatenate([new, old[crowd.strangers]])  # or the few people of a clip would be guessed
+        names = [*who, *(crowd.subjects[row] for row in np.flatnonzero(crowd.strangers))]
+        if len(set(names)) > 1:
+            yield run(among, old[ours], names, [crowd.subjects[row] for row in ours], attack="reverse")
 
 
 def _lost(scenes: Sequence[Scene]) -> Iterator[str]:

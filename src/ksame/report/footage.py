@@ -123,11 +123,14 @@ def _traces(scene: Scene, kind: str, mine: NDArray[np.bool_]) -> Iterator[tuple[
     if not len(names):
         return
     rows = np.flatnonzero(mine & (person == names[times.argmax()]))
-    seconds = scene.seen.frame[rows] / float(scene.clip.rate)
+    frame = scene.seen.frame[rows]
+    step = np.diff(scene.seen.looked).min(initial=scene.seen.frames[0])
+    away = np.flatnonzero(np.diff(frame) > 3 * step) + 1  # no line is drawn over the time of somebody else
     for name in TRACED:
         sides = (scene.seen.before, scene.seen.shown)
         old, new = (strength(side.also, kind, SHAPES[kind][name])[rows] for side in sides)
-        yield name, np.stack([seconds, old, new], axis=1)
+        line = np.stack([frame / float(scene.clip.rate), old, new], axis=1)
+        yield name, np.insert(line, away, np.nan, axis=0)
 
 
 class Measured(NamedTuple):
