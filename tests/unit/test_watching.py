@@ -8,14 +8,27 @@ import re
 import numpy as np
 import pandas as pd
 
+import drawn
+import films
 from ksame.attack.recognise import Recogniser, euclidean
 from ksame.attack.see import Seen
 from ksame.core import Guarantee
 from ksame.faces.track import Track
 from ksame.geometry import MESH
+from ksame.report.footage import Scene, _metadata, _sound
 from ksame.report.page import page
 from ksame.report.record import Film, Report
-from ksame.report.watching import Watched, _bare, _explained, all_of, by_sight, chains
+from ksame.report.watching import (
+    Moment,
+    Watched,
+    _bare,
+    _explained,
+    _left,
+    _moments,
+    all_of,
+    by_sight,
+    chains,
+)
 from ksame.report.words import headline
 
 NONE = Guarantee("none", assumptions=("hair is still there",))
@@ -80,6 +93,40 @@ def test_a_place_where_a_track_says_there_is_a_face_must_not_be_as_it_was():
     assert not _bare(1, (old, old), tracks, np.array([0])), "a face that was found is looked at by itself"
     assert not _bare(1, (old, old), [track([5, 5, 45, 45], keep=True)], nothing)
     assert not _bare(7, (old, old), tracks, nothing)
+
+
+def test_what_became_of_the_sound_is_said(tmp_path):
+    loud = films.film(tmp_path / "loud.mp4", [], frames=3)
+    longer = films.film(tmp_path / "longer.mp4", [], frames=3, sound=4.0)
+    mute = films.film(tmp_path / "mute.mkv", [], frames=3, sound=None)
+
+    def said(original, published):
+        return _sound(Scene("a.mp4", original, published, None, (), None))
+
+    assert (said(loud, loud), said(mute, mute)) == ("the same bit for bit", "none")
+    assert (said(loud, mute), said(loud, longer)) == ("dropped", "changed")
+    assert "tags" in _metadata(loud), "a title"
+    (tmp_path / "a.avi").write_bytes(b"RIFF")
+    assert _metadata(tmp_path / "a.avi") == ("not checked",)
+
+
+def test_a_smaller_copy_is_compared_at_the_size_of_the_original(tmp_path):
+    large = films.film(tmp_path / "a.mp4", [], frames=5, sound=None, size=(64, 48))
+    small = films.film(tmp_path / "b.mp4", [], frames=4, sound=None, size=(32, 24))
+    counts = [0, 0]
+    moments = [*_moments(large, small, 2, counts)]
+    assert counts == [5, 4]
+    assert [(m.frame, m.new.shape) for m in moments] == [(0, (48, 64, 3)), (2, (48, 64, 3))]
+    assert moments[0].earlier is None
+    assert [picture.shape for picture in moments[1].earlier] == [(48, 64)] * 2
+
+
+def test_a_detector_that_sees_what_nothing_explains():
+    face = drawn.photos(1, spread=0)[0][0]
+    moment = Moment(0, face, face, None)
+    assert _left(moment, (), np.zeros((0, MESH, 2)))
+    whole = track([0, 0, *face.shape[1::-1]])
+    assert not _left(moment, (whole,), np.zeros((0, MESH, 2)))
 
 
 def film(**more):
