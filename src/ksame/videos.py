@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -41,6 +41,8 @@ from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
 from ksame.scenes import file_names
 
 AHEAD = 3  # pictures that the code of one is smoothed over, to either side
+BLOCK = 32  # pictures whose tracks are looked up together
+WAITING = 32_000_000  # bytes of pictures that wait for being written, at most
 LOOK = 640  # px: the longest side at which the second detector searches
 SURE = 0.75  # the score from which the second detector needs nobody to agree
 CLOSE = 256  # px: the closer view that the first detector is given where the second is in doubt
@@ -166,6 +168,10 @@ def _one_thread_each() -> Iterator[None]:
             yield
     finally:
         cv2.setNumThreads(before)
+
+
+Coded = Future[dict[int, FloatArray]]
+"""What a picture shows of each face that will be drawn, by the number of its track."""
 
 
 class Followed(NamedTuple):
@@ -353,11 +359,14 @@ class Disguised:
     def _drawn(self, frames: Iterable[media.Frame], untouched: list[Untouched]) -> Iterator[media.Frame]:
         """Yield the pictures with new faces, worked on a few ahead and side by side."""
         tell = _told(self.watch, f"drawing {self.video.name}", self.video.frames)
-        with ThreadPoolExecutor(self.jobs or 2) as pool:
+        workers = self.jobs or 2
+        size = 3 * self.video.clip.width * self.video.clip.height
+        most = max(workers, min(2 * workers, WAITING // size))
+        with ThreadPoolExecutor(workers) as pool:
             ready: deque[Future[tuple[media.Frame, FloatArray]]] = deque()
-            for near in _with_neighbours(self._coded(frames, pool)):
-                ready.append(pool.submit(self._finish, near))
-                if len(ready) > 2 * (self.jobs or 2):
+            for frame, codes in self._coded(frames, pool):
+                ready.append(pool.submit(self._finish, frame, codes))
+                if len(ready) > most:
                     yield self._done(ready.popleft(), untouched, tell)
             while ready:
                 yield self._done(ready.popleft(), untouched, tell)
@@ -376,37 +385,53 @@ class Disguised:
 
     def _coded(
         self, frames: Iterable[media.Frame], pool: ThreadPoolExecutor
-    ) -> Iterator[tuple[media.Frame, Future[dict[int, FloatArray]]]]:
+    ) -> Iterator[tuple[media.Frame, list[Coded | None]]]:
+        """Yield each picture with the codes of itself, in the middle, and of its neighbours in time."""
+        waiting: deque[media.Frame] = deque()
+        codes: deque[Coded | None] = deque([None] * (2 * AHEAD + 1), maxlen=2 * AHEAD + 1)
         for frame in frames:
-            yield frame, pool.submit(self._codes, frame)
+            waiting.append(frame)
+            codes.append(pool.submit(self._codes, frame))
+            if len(waiting) > AHEAD:
+                yield waiting.popleft(), list(codes)
+        codes.extend([None] * (AHEAD - len(waiting)))
+        while waiting:
+            codes.append(None)
+            yield waiting.popleft(), list(codes)
 
     def _codes(self, frame: media.Frame) -> dict[int, FloatArray]:
         """Return gamma' of every face of a picture that will be drawn, by the number of its track."""
         codes = {}
-        for number, track in enumerate(self.video.tracks):
+        for number, track in self._there(frame):
             mask = self.faces[track.person]
-            there = not track.keep and frame.index in track.frames
-            if there and mask is not None and track.drawn[frame.index - track.start]:
+            if not track.keep and mask is not None and track.drawn[frame.index - track.start]:
                 codes[number] = code_of(mask.model, View(frame.rgb, track.mesh(frame.index)))
         return codes
 
-    def _finish(
-        self, near: Sequence[tuple[media.Frame, Future[dict[int, FloatArray]]] | None]
-    ) -> tuple[media.Frame, FloatArray]:
+    def _there(self, frame: media.Frame) -> list[tuple[int, Track]]:
+        """Return the tracks that are in a picture, with their numbers."""
+        some = self._blocks.get(frame.index // BLOCK, ())
+        return [(n, self.video.tracks[n]) for n in some if frame.index in self.video.tracks[n].frames]
+
+    @cached_property
+    def _blocks(self) -> dict[int, list[int]]:
+        """The tracks in each second or so: to ask all of them about each picture would take long."""
+        blocks: dict[int, list[int]] = {}
+        for number, track in enumerate(self.video.tracks):
+            for block in range(track.start // BLOCK, track.frames[-1] // BLOCK + 1):
+                blocks.setdefault(block, []).append(number)
+        return blocks
+
+    def _finish(self, frame: media.Frame, near: Sequence[Coded | None]) -> tuple[media.Frame, FloatArray]:
         """Draw or cover every face of a picture, and look at it with a second detector."""
-        middle = near[AHEAD]
-        assert middle is not None  # only its neighbours may be missing
-        frame = middle[0]
         rgb = frame.rgb
         boxes = []
-        for number, track in enumerate(self.video.tracks):
-            if frame.index not in track.frames:
-                continue
+        for number, track in self._there(frame):
             box = track.box[frame.index - track.start]
             boxes.append(box)
             if track.keep:
                 continue
-            codes = [item[1].result().get(number) if item else None for item in near]
+            codes = [coded.result().get(number) if coded else None for coded in near]
             mask, code = self.faces[track.person], codes[AHEAD]
             if mask is None or code is None:
                 rgb = render.cover(rgb, box[None])
@@ -441,19 +466,6 @@ def _witnessed(rgb: NDArray[np.uint8], face: Boxes) -> bool:
     matrix = np.hstack([scale * np.eye(2), (CLOSE / 2 - scale * centre)[:, None]])  # thrice the box, enlarged
     seen = DETECTORS["yunet"][0](crop(rgb, matrix, CLOSE, CLOSE))
     return bool(same_face(np.array([1.0, 1, 2, 2]) * CLOSE / 3, seen.xyxy).any())
-
-
-def _with_neighbours(items: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield each item in the middle of its neighbours; None beyond both ends."""
-    window: deque[Any] = deque([None] * (2 * AHEAD + 1), maxlen=2 * AHEAD + 1)
-    for item in items:
-        window.append(item)
-        if window[AHEAD] is not None:
-            yield list(window)
-    for _ in range(AHEAD):
-        window.append(None)
-        if window[AHEAD] is not None:
-            yield list(window)
 
 
 def _grown(boxes: FloatArray) -> FloatArray:
