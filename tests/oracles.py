@@ -1102,3 +1102,14 @@ def flicker(before, after, region, still, around):
                 old, pixels = old + change[y][x], pixels + 1
                 new += abs(int(after[1][y][x]) - int(after[0][y][x]))
     return old, new, pixels
+
+
+# --- what a face is built like: corner to corner -----------------------------------------------------------
+
+
+def proportions(mesh):
+    """Return the width of the nose and the height of both lips by the width of the face, of one mesh."""
+    wings, ears = (129, 358), (234, 454)
+    upper, lower = (0, 13), (14, 17)
+    apart = {pair: math.hypot(*(mesh[pair[0]] - mesh[pair[1]])) for pair in (wings, ears, upper, lower)}
+    return apart[wings] / apart[ears], (apart[upper] + apart[lower]) / apart[ears]

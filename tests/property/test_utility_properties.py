@@ -15,6 +15,7 @@ from ksame.utility.classify import kept_together
 from ksame.utility.fairness import chance
 from ksame.utility.fidelity import psnr, squared_error, ssim
 from ksame.utility.measures import diversity, entropy
+from ksame.utility.proportions import proportions
 from ksame.utility.slices import LEAST, slices
 from ksame.utility.video import flicker, over_time, pairs_alike
 
@@ -33,6 +34,7 @@ def columns(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
         "lightness": rng.uniform(20, 90, n),
         "ita": rng.uniform(-50, 60, n),
         **{f"{name}_sure": rng.random(n) < 0.8 for name in ("gender", "age", "smile", "skin")},
+        "proportions": rng.random((n, 2)),
         "blendshapes": rng.random((n, 52), np.float32),
     }
 
@@ -73,6 +75,15 @@ def test_entropy_is_its_definition_and_within_0_and_1(pairs):
 def test_diversity_is_that_of_all_pairs_of_people(rows):
     x, who = np.array([row[:2] for row in rows], float), [row[2] for row in rows]
     assert diversity(x, who) == pytest.approx(oracles.diversity(x, who))
+
+
+@given(st.integers(0, 99), st.floats(-3, 3), st.floats(0.1, 9))
+def test_proportions_are_their_definition_and_do_not_know_size_place_or_roll(seed, roll, size):
+    mesh = np.random.default_rng(seed).normal(0, 50, (2, 468, 2))
+    found = proportions(mesh)
+    assert found == pytest.approx(np.array([oracles.proportions(one) for one in mesh]))
+    turn = size * np.array([[np.cos(roll), np.sin(roll)], [-np.sin(roll), np.cos(roll)]])
+    assert proportions(mesh @ turn + (17, -4)) == pytest.approx(found)
 
 
 @given(st.lists(st.tuples(few, few, few), min_size=1, max_size=9))

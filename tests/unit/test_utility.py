@@ -119,7 +119,7 @@ def test_what_is_missing_is_left_out_and_told(face, monkeypatch):
     monkeypatch.setattr(weights, "fetch", nothing)
     looking._missing.cache_clear()
     try:
-        assert set(features(*face)) == {"picture", "appearance", "distances"}
+        assert set(features(*face)) == {"picture", "appearance", "proportions", "distances"}
         assert [note.split(":")[0].split()[0] for note in notes()] == ["Gender,", "Expressions"]
         assert "landmarker is missing." in notes()[1]
     finally:
@@ -140,6 +140,7 @@ def made_up(n, seed=0):
         "lightness": np.full(n, 60.0),
         "ita": np.full(n, 40.0),
         **{f"{name}_sure": sure for name in ("gender", "age", "smile", "skin")},
+        "proportions": rng.random((n, 2)),
         "distances": rng.random((n, 4)),
     }
 
@@ -151,13 +152,20 @@ def test_every_difference_is_the_mean_of_what_was_changed():
         "lightness": before["lightness"] - 4,
         "ita": before["ita"] + 7,
         "smile_score": 1 - before["smile_score"],
+        "proportions": before["proportions"] + np.outer(np.tile([1.0, -3], 10), [0.02, 0.01]),
         "distances": before["distances"] + [0.4, 0, 0, 0],
     }
-    value = whole(measures(before, after, subjects=np.arange(20)))["deidentified"]
+    table = whole(measures(before, after, subjects=np.arange(20)))
+    value = table["deidentified"]
     assert value["apparent age, difference (years)"] == pytest.approx(8)
     assert value["apparent age (years)"] == pytest.approx(25)
     assert value["skin lightness, difference (L*)"] == pytest.approx(4)
     assert value["skin tone, difference (ITA, degrees)"] == pytest.approx(7)
+    share = "(share of the face's width)"
+    assert value[f"width of the nose, difference {share}"] == pytest.approx(0.04)
+    assert value[f"fullness of the lips, difference {share}"] == pytest.approx(0.02)
+    old, new = table.loc[f"width of the nose {share}", ["original", "deidentified"]]
+    assert (old, new) == pytest.approx((before["proportions"][:, 0].mean(), old - 0.02))
     assert value["apparent gender kept (share)"] == 1
     assert value["apparent expression kept (share)"] == 0
     assert value["apparent age band kept (share)"] == 1

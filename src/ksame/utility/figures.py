@@ -13,6 +13,7 @@ from ksame.faces.attributes import AGE_BANDS, age_band
 from ksame.utility.classify import COMMONEST, MOST, classified
 from ksame.utility.expression import BLENDSHAPES, DISTANCES
 from ksame.utility.fidelity import psnr, squared_error, ssim
+from ksame.utility.proportions import PROPORTIONS
 
 __all__ = ["Figure", "figures", "found"]
 
@@ -56,6 +57,8 @@ def figures(
         yield from _told(before["picture"], after["picture"], both, classes, together)
     if "gender_score" in columns:
         yield from _looks(before, after, both)
+    if "proportions" in columns:
+        yield from _built(before["proportions"], after["proportions"])
     for name, parts in (("blendshapes", BLENDSHAPES), ("distances", DISTANCES)):
         if name in columns:
             yield from _expressions(before[name], after[name], name, parts)
@@ -122,6 +125,13 @@ def _looks(before: Columns, after: Columns, both: NDArray[np.bool_]) -> Iterator
     yield Figure("skin lightness, difference (L*)", None, light, "less")
     sure = np.where(before["skin_sure"] == 1, ita, np.nan)  # a grey picture has no skin tone
     yield Figure("skin tone, difference (ITA, degrees)", None, sure, "less")
+
+
+def _built(before: NDArray[Any], after: NDArray[Any]) -> Iterator[Figure]:
+    """Yield features of descent other than skin: what they are before and after, and how far they change."""
+    for part, old, new in zip(PROPORTIONS, before.T, after.T, strict=True):
+        yield Figure(f"{part} (share of the face's width)", old, new)
+        yield Figure(f"{part}, difference (share of the face's width)", None, np.abs(old - new), "less")
 
 
 def _bands(ages: FloatArray) -> IntArray:

@@ -16,6 +16,7 @@ from ksame.faces.attributes import attributes
 from ksame.geometry import FRAME, crop, register, to_frame, transform
 from ksame.represent import AppearanceSpace
 from ksame.utility.expression import blendshapes, distances
+from ksame.utility.proportions import proportions
 
 __all__ = ["features", "notes"]
 
@@ -43,7 +44,8 @@ def features(rgb: NDArray[np.uint8], points: FloatArray) -> Mapping[str, NDArray
     -------
     mapping of str to (n, ...) arrays
         ``picture`` (80, 64) uint8, the inner face in grey; ``appearance``, the appearance code, where 1
-        is the model's standard deviation; ``gender_score``, ``age``, ``smile_score``, ``lightness``, ``ita``
+        is the model's standard deviation; ``proportions`` (2,), see there; ``gender_score``, ``age``,
+        ``smile_score``, ``lightness``, ``ita``
         and where each is sure (``gender_sure``, ``age_sure``, ``smile_sure``, ``skin_sure``), see
         ``faces.attributes``; ``blendshapes`` (52,), or ``distances`` (4,) where their network is missing.
     """
@@ -51,6 +53,7 @@ def features(rgb: NDArray[np.uint8], points: FloatArray) -> Mapping[str, NDArray
     frames = [register(rgb, mesh) for mesh in points]
     faces = np.stack(frames) if frames else np.zeros((0, FRAME.height, FRAME.width, 3), np.uint8)
     columns["appearance"] = _appearance(faces, points)
+    columns["proportions"] = proportions(points)
     if not _missing(_LOOKS):
         columns |= _looks(faces, points)
     if not _missing(("landmarker",)):
