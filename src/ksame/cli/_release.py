@@ -26,8 +26,11 @@ from ksame.partition import METHODS as PARTITIONS
 from ksame.pipeline import METHODS, deidentify
 from ksame.pool import build
 from ksame.portraits.group import EMBEDDINGS
+from ksame.portraits.learn import train as learn_map
+from ksame.portraits.people import people
 from ksame.release import CERTIFICATE, check_folders, read_private, read_untouched, verify
 from ksame.render import Composite
+from ksame.represent.synthesis import Generator
 from ksame.training import train
 from ksame.videos import disguise
 
@@ -269,19 +272,42 @@ def add(name: str, file: Path) -> None:
 
 @model_app.command(name="train")
 def train_model(
-    inputs: Annotated[list[Path], typer.Argument(help="Photos, or folders of photos.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write, .npz.")],
+    inputs: Annotated[
+        list[Path] | None, typer.Argument(help="Photos, or folders of photos.", show_default=False)
+    ] = None,
+    generator: Annotated[
+        str | None, typer.Option(help="Learn the map of a generator instead: shipped, or its folder.")
+    ] = None,
+    count: Annotated[int, typer.Option(help="Faces that a generator draws to learn from.")] = 4000,
+    seed: Annotated[int, typer.Option(help="Which faces those are.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Photos at a time [one per core].")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train an appearance model on a folder of faces."""
+    """Train an appearance model on a folder of faces, or learn the map of a generator from what it draws."""
+    if bool(inputs) == bool(generator):
+        raise UsageError(
+            "A model is trained on photos, or learnt from a generator: give inputs or --generator."
+        )
+    if generator:
+        _learn_map(generator, output, count, seed, quiet)
+        return
     with progress(quiet) as watch:
-        training = train(inputs, output, jobs=jobs, watch=watch)
+        training = train(inputs or [], output, jobs=jobs, watch=watch)
     for failure in training.failures:
         console.print(f"[yellow]![/] {escape(failure.input)}: {escape(failure.reason)}")
     if not quiet:
         console.print(escape(str(training)))
         console.print(f"[green]✓[/] {escape(str(training.report))}")
+
+
+def _learn_map(generator: str, output: Path, count: int, seed: int, quiet: bool) -> None:
+    draws = Generator.shipped() if generator == "shipped" else Generator.load(generator)
+    with progress(quiet) as watch:
+        learnt = learn_map(draws, output, count=count, seed=seed, watch=watch)
+    if not quiet:
+        console.print(escape(str(learnt)))
+        console.print(f"[green]✓[/] {escape(str(output))}")
 
 
 @pool_app.callback()
@@ -292,14 +318,25 @@ def _pool() -> None:
 @pool_app.command(name="build")
 def build_pool(
     output: Annotated[Path, typer.Option("--output", "-o", help="The pool file to write, .npz.")],
-    size: Annotated[int, typer.Option(help="How many people.")] = 400,
+    size: Annotated[
+        int | None, typer.Option(help="How many people [400; 200 by a generator of portraits].")
+    ] = None,
+    generator: Annotated[
+        str | None, typer.Option(help="Draw them as portraits: shipped, or the folder of a generator.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="The map of that generator: shipped, or a file.")] = "shipped",
     k: Annotated[int, typer.Option("-k", help="The most faces in a cluster of k-Diff-furthest.")] = 2,
     seed: Annotated[int | None, typer.Option(help="Repeat a run.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Make up people: drawn by the generator, checked, and de-identified once by k-Diff-furthest."""
+    if output.suffix != ".npz" or output.is_dir() or not output.parent.is_dir():
+        raise UsageError(f"A pool is a file NAME.npz in a folder that is there. Got {str(output)!r}.")
     with progress(quiet) as watch:
-        pool = build(size, k=k, seed=seed, watch=watch)
+        if generator is None:
+            pool = build(size or 400, k=k, seed=seed, watch=watch)
+        else:
+            pool = people(size or 200, generator=generator, model=model, k=k, seed=seed, watch=watch)
     pool.save(output)
     if not quiet:
         console.print(escape(pool.checked))

@@ -190,28 +190,60 @@ def build(
     generator, space = generator or Generator.shipped(), space or AppearanceSpace.shipped()
     if generator.space != space.digest:
         raise UsageError("The generator makes codes of another appearance model than the one given.")
-    if k < 2 or size < 2 * k:
-        raise UsageError(f"A pool has at least 2k identities, k at least 2. Got {size}, k = {k}.")
     name, source = recogniser or default_recogniser(), np.random.default_rng(seed)
     if name not in RECOGNISERS:
         raise UsageError(f"There is no recogniser {name!r}: choose one of {', '.join(RECOGNISERS)}.")
-    limit = RECOGNISERS[name].same_person
+
+    def more() -> Candidates:
+        made = candidates(BATCH, generator, space, name, source)
+        return made if refuse is None else made.at(~refuse(made.seen))
+
+    said = _said(name, refuse is not None)
+    return grown(size, more, space, k=k, recogniser=name, said=said, rng=source, refuse=refuse, watch=watch)
+
+
+def grown(
+    size: int,
+    more: Callable[[], Candidates],
+    space: AppearanceSpace,
+    *,
+    k: int,
+    recogniser: str,
+    said: str,
+    rng: np.random.Generator,
+    refuse: Refuse | None = None,
+    watch: Callable[[str, int, int], None] | None = None,
+) -> Pool:
+    """Ask for more faces until a pool of different ones can be made, and de-identify it once.
+
+    Parameters
+    ----------
+    size, space, k, recogniser, refuse, watch
+        As for ``build``.
+    more : callable
+        Makes some candidates; it may make none.
+    said : str
+        What the pool is to say of what was checked.
+    rng : Generator
+        For k-Diff-furthest.
+    """
+    if k < 2 or size < 2 * k:
+        raise UsageError(f"A pool has at least 2k identities, k at least 2. Got {size}, k = {k}.")
+    limit = RECOGNISERS[recogniser].same_person
     # of three faces one is lost to _far; to move the others again would cost a look at each
-    pool, want = Candidates(*(np.zeros((0, n)) for n in (len(generator.scale), 3, 1))), size + size // 2
+    pool, want = Candidates(*(np.zeros((0, n)) for n in (len(space.deviation), 3, 1))), size + size // 2
     for _ in range(20 + size // 5):
-        more = candidates(BATCH, generator, space, name, source)
-        more = more if refuse is None else more.at(~refuse(more.seen))
-        both = more if not len(pool.codes) else Candidates(*map(np.concatenate, zip(pool, more, strict=True)))
+        new = more()
+        both = new if not len(pool.codes) else Candidates(*map(np.concatenate, zip(pool, new, strict=True)))
         pool = both.at(apart(both.seen, APART * limit))
         if watch:
             watch("making faces", min(len(pool.codes), want), want)
         if len(pool.codes) < want:
             continue
-        new = deidentified(pool.codes, pool.labels[:, 0] > 0, space, k, source)
-        good = np.flatnonzero(_far(pool.seen, new, space, name, refuse))[:size]
+        moved = deidentified(pool.codes, pool.labels[:, 0] > 0, space, k, rng)
+        good = np.flatnonzero(_far(pool.seen, moved, space, recogniser, refuse))[:size]
         if len(good) == size:
-            said = _said(name, refuse is not None)
-            return Pool(pool.codes[good], new[good], pool.labels[good], k, space.digest, said)
+            return Pool(pool.codes[good], moved[good], pool.labels[good], k, space.digest, said)
         want = len(pool.codes) + 2 * (size - len(good))
     raise CannotGuarantee(
         f"The generator made too few faces that differ for a pool of {size}: ask for fewer."
