@@ -32,7 +32,6 @@ from ksame.masking.features import (
     MOUTH,
     Lids,
     Mouth,
-    disc,
     eyeballs,
     in_form,
     lids,
@@ -43,6 +42,7 @@ from ksame.masking.features import (
     with_eyes,
 )
 from ksame.masking.look import View, closer, code_of, landmarks_of, mouth_of
+from ksame.masking.pictures import LEVELS, nearest, pyramid, scaled, soft_features, spread
 from ksame.render import around, meet, smooth
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
@@ -52,8 +52,6 @@ Texture = Literal["code", "pixel"]
 
 MOST = 2.0  # standard deviations: further out the model draws blotches
 LIGHT = 1.5  # likewise for light: what looks like more of it are helmets, hair and the ground behind a head
-RIM = 0.93  # of a face: what lies further out is half hair and ground, in colours of the axes
-_LEVELS = 3  # the new face at full, half and quarter size: a small face must not alias
 # 1 on the face, 0 on the ring around it, 1 on the eyes
 _INSIDE = np.repeat([1.0, 0.0, 1.0], [MESH, len(OVAL), len(EYES)])[:, None]
 
@@ -124,10 +122,11 @@ class Mask:
         model, (height, width) = self.model, self.model.detail.shape[:2]
         plain = model.texture.astype(np.float32)
         change = self._texture(np.where(model.nuisance, 0.0, self.gamma_d)) - plain
+        change = soft_features(self._small(change), model.small_shape)[model.raster.covered].ravel()
         change += self._light(_lit(self.gamma_d, model))
-        picture = model.detail + _scaled(self._small(change), self._scale / TEXTURE, (width, height))
+        picture = model.detail + scaled(self._small(change), self._scale / TEXTURE, (width, height))
         gain = self._colour(self._own) / self._colour(plain + change)
-        return _pyramid(_spread(gain * picture, model.shape * self._scale))
+        return pyramid(spread(gain * picture, model.shape * self._scale))
 
     def worn(self, points: FloatArray) -> FloatArray:
         """Return the new mesh (468, 2) for a frame's own: moved as its size and roll say (7.5)."""
@@ -184,7 +183,7 @@ class Mask:
     ) -> tuple[Picture, Picture]:
         """Return the new face on its place, and where it is opaque: t_bar + Phi_t beta (7.6)."""
         large = np.ptp(new, axis=0).max() / (np.ptp(self.model.shape, axis=0).max() * self._scale)
-        level = int(np.clip(np.floor(0.3 - np.log2(max(large, 1e-6))), 0, _LEVELS - 1))
+        level = int(np.clip(np.floor(0.3 - np.log2(max(large, 1e-6))), 0, LEVELS - 1))
         at = np.vstack([with_ring(self.landmarks), eyeballs(self.landmarks, new)]) * self._scale / 2**level
         mesh = np.vstack([new, new[EYES]])
         found = spread_over(mesh, self._triangles, np.hstack([at, _INSIDE]), size)
@@ -224,7 +223,7 @@ class Mask:
         light = self._colour(self._texture(code)) / self._colour(self._own)  # (3,)
         turned = self._light(_lit(code, model) - _lit(self.gamma, model))
         size = (base.shape[1], base.shape[0])
-        change = _scaled(self._small(turned - turned.mean()), self._scale / TEXTURE / 2**level, size)
+        change = scaled(self._small(turned - turned.mean()), self._scale / TEXTURE / 2**level, size)
         face: Picture = light * base + change
         between, *around_eyes = self._features[level]
         for eye, much in zip(around_eyes, eyes, strict=True):
@@ -253,7 +252,7 @@ class Mask:
     @cached_property
     def _features(self) -> tuple[tuple[Mouth, Lids, Lids], ...]:
         """Mouth and lids of the new face, in three sizes."""
-        meshes = [self.landmarks * self._scale / 2**level for level in range(_LEVELS)]
+        meshes = [self.landmarks * self._scale / 2**level for level in range(LEVELS)]
         return tuple((mouth(mesh), *lids(base, mesh)) for base, mesh in zip(self.base, meshes, strict=True))
 
     def _light(self, lit: FloatArray) -> Picture:
@@ -301,7 +300,7 @@ class Mask:
     @cached_property
     def _nearest(self) -> IntArray:
         """For each pixel of a small picture, (h, w), which of the covered ones is nearest."""
-        return _nearest(self.model.raster.covered)
+        return nearest(self.model.raster.covered)
 
     def _texture(self, code: FloatArray) -> Picture:
         """Return t_bar + Phi_t beta (3p,) (3.9)."""
@@ -365,46 +364,3 @@ def _lit(code: FloatArray, model: AppearanceSpace) -> FloatArray:
     most = np.where(np.arange(len(model.nuisance)) < len(model.shape_axes), np.inf, LIGHT * model.deviation)
     lit: FloatArray = np.where(model.nuisance, np.clip(code[: len(most)], -most, most), 0.0)
     return lit
-
-
-def _scaled(picture: Picture, scale: float, size: tuple[int, int]) -> Picture:
-    """Return a picture on another scale, on which point x lies at x times it."""
-    matrix = np.array([[scale, 0, 0], [0, scale, 0]])
-    scaled: Picture = cv2.warpAffine(picture, matrix, size, borderMode=cv2.BORDER_REPLICATE)
-    return scaled
-
-
-def _nearest(covered: NDArray[np.bool_]) -> IntArray:
-    """Return for each pixel (h, w) the number of the nearest covered one, counted in reading order."""
-    outside = (~covered).astype(np.uint8)
-    _, label = cv2.distanceTransformWithLabels(outside, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)
-    number = np.zeros(int(label.max()) + 1, np.intp)
-    number[label[covered]] = np.arange(int(covered.sum()))
-    nearest: IntArray = number[label]
-    return nearest
-
-
-def _spread(picture: Picture, shape: FloatArray) -> Picture:
-    """Carry the skin of a face outwards, softened: its rim is half hair and ground, in wild colours."""
-    oval = shape[list(OVAL)]
-    middle, wide = oval.mean(axis=0), float(np.ptp(oval[:, 0]))
-    inside = np.zeros(picture.shape[:2], np.float32)
-    cv2.fillPoly(inside, [(middle + RIM * (oval - middle)).round().astype(np.int32)], 1.0)
-    covered = inside > 0
-    filled = cv2.GaussianBlur(picture, (0, 0), 0.03 * wide)[covered][_nearest(covered)]
-    filled = cv2.GaussianBlur(filled, (0, 0), 0.06 * wide)
-    share = cv2.GaussianBlur(cv2.erode(inside, disc(0.05 * wide)), (0, 0), 0.025 * wide)[..., None]
-    spread: Picture = filled + share * (picture - filled)
-    return spread
-
-
-def _pyramid(picture: Picture) -> tuple[Picture, ...]:
-    """Return a picture at full, half and quarter size; point x of the first lies at x / 2 in the second."""
-    height, width = picture.shape[:2]
-    smaller = (
-        _scaled(
-            cv2.GaussianBlur(picture, (0, 0), 2**level / 2), 0.5**level, (width >> level, height >> level)
-        )
-        for level in range(1, _LEVELS)
-    )
-    return (picture, *smaller)
