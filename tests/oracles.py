@@ -1113,3 +1113,42 @@ def proportions(mesh):
     upper, lower = (0, 13), (14, 17)
     apart = {pair: math.hypot(*(mesh[pair[0]] - mesh[pair[1]])) for pair in (wings, ears, upper, lower)}
     return apart[wings] / apart[ears], (apart[upper] + apart[lower]) / apart[ears]
+
+
+# generator: styles, and the likeliest way to more of an attribute
+
+
+def synthesised(rows, matrices, side):
+    """A picture (side, side, 3) of one style for each layer: the sum of the layers, squashed to 0 to 255."""
+    values = [
+        sum(
+            rows[layer][i] * matrix[i][out]
+            for layer, matrix in enumerate(matrices)
+            for i in range(len(rows[layer]))
+        )
+        for out in range(3 * side * side)
+    ]
+    picture = np.zeros((side, side, 3))
+    for out, value in enumerate(values):
+        channel, place = divmod(out, side * side)
+        picture[place // side, place % side, channel] = round((math.tanh(value) + 1) * 127.5)
+    return picture
+
+
+def likeliest(spread, slope, step):
+    """The least change x of a code, by x' spread^-1 x, with slope x = step, and that least: by Lagrange."""
+    d, a = len(spread), len(step)
+    system = np.zeros((d + a, d + a))
+    system[:d, :d] = 2 * np.linalg.inv(spread)
+    system[:d, d:] = slope.T
+    system[d:, :d] = slope
+    x = np.linalg.solve(system, np.concatenate([np.zeros(d), step]))[:d]
+    return x, x @ np.linalg.inv(spread) @ x
+
+
+def law_with_several(outputs, subjects, k):
+    """Whether every output has k subjects, and no subject stands behind outputs with different people."""
+    behind = {out: {s for o, s in zip(outputs, subjects, strict=True) if o == out} for out in outputs}
+    return all(len(people) >= k for people in behind.values()) and all(
+        a == b for a in behind.values() for b in behind.values() if a & b
+    )

@@ -80,6 +80,16 @@ class TestLaw:
         with pytest.raises(GuaranteeViolated, match="'A' is behind 2 different published faces"):
             check_law([0, 0, 1, 1], list("ABAC"), k=2)
 
+    def test_two_faces_of_one_crowd_are_refused_unless_they_are_asked_for(self):
+        outputs, subjects = ["calm", "smile"] * 2, list("AABB")
+        with pytest.raises(GuaranteeViolated, match="'A' is behind 2 different published faces"):
+            check_law(outputs, subjects, k=2)
+        assert check_law(outputs, subjects, k=2, several=True) == 0.5
+
+    def test_two_faces_of_two_crowds_narrow_the_guess(self):
+        with pytest.raises(GuaranteeViolated, match="'B' is behind 2 different published faces"):
+            check_law([0, 0, 1, 1], list("ABBC"), k=2, several=True)
+
     @pytest.mark.parametrize(("outputs", "subjects"), [([0, 0], [1]), ([[0, 0]], [[1, 2]])])
     def test_each_output_needs_a_subject(self, outputs, subjects):
         with pytest.raises(UsageError, match="Each output needs one subject"):

