@@ -221,7 +221,11 @@ def frames(
     clip, said, by = probe(path), list[str](), VideoReformatter()
     step = max(1, round(1 / clip.rate / clip.time_base))
     began, last, holes, even = round(clip.start / clip.time_base), -step, list[str](), True
+    turn = 0, 0, 0
     for index, picture in enumerate(_decoded(path, said, threads)):
+        # once: a picture that was asked for its marks and the marks hold each other, until some garbage
+        # collection 90 pictures later, or 1 GB of 4K
+        turn = turn if index else _turn(picture)
         pts = last + step if picture.pts is None else picture.pts - began
         if index:
             pts = max(pts, last + 1)  # damaged clocks stand still or go back
@@ -232,7 +236,7 @@ def frames(
             else:
                 even = even and abs(pts - last - step) <= 1 + step // 10
         if only is None or index in only:
-            rgb = _rgb(picture, clip, by, exact)
+            rgb = _rgb(picture, clip, turn, by, exact)
             yield Frame(index, pts, picture.duration or step, pts * clip.time_base, rgb)
         last = pts
     if holes and even and not said:  # in an uneven clock holes mean nothing
@@ -363,8 +367,10 @@ def _packets(file: InputContainer, stream: VideoStream, path: Path, said: list[s
         yield flush
 
 
-def _rgb(picture: VideoFrame, clip: Clip, by: VideoReformatter, exact: bool) -> RGB:
-    swap, flip_x, flip_y = _turn(picture)
+def _rgb(
+    picture: VideoFrame, clip: Clip, turn: tuple[int, int, int], by: VideoReformatter, exact: bool
+) -> RGB:
+    swap, flip_x, flip_y = turn
     width, height = (clip.height, clip.width) if swap else (clip.width, clip.height)
     matrix, reach = clip.colour.conversion(clip.height)
     converted = by.reformat(
