@@ -16,6 +16,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Self
+from zipfile import BadZipFile
 
 import cv2
 import numpy as np
@@ -89,12 +90,22 @@ class GeneratorSpace:
     def load(cls, file: str | Path) -> Self:
         """Read one from a file."""
         try:
-            with np.load(file, allow_pickle=False) as stored:
+            with Path(file).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 parts = {field.name: stored[field.name] for field in fields(cls)}
-        except (OSError, ValueError, KeyError):
+            generator = str(parts.pop("generator"))
+            found = cls(generator, **{name: part.astype(np.float64) for name, part in parts.items()})
+            found._check_shapes()
+        except (OSError, EOFError, BadZipFile, ValueError, KeyError, TypeError, AttributeError):
             raise UsageError(f"{str(file)!r} is no map of a generator: see `ksame model train`.") from None
-        generator = str(parts.pop("generator"))
-        return cls(generator, **{name: part.astype(np.float64) for name, part in parts.items()})
+        return found
+
+    def _check_shapes(self) -> None:
+        """Raise a ValueError unless all parts fit together and what is read off a photo."""
+        d, f, a = len(self.mean), 192 + 2 * MESH + 3 * _SMALL[0] * _SMALL[1], len(ATTRIBUTES)
+        x, r = sum(BLOCKS.values()), self.up.shape[0]
+        should = [(d,), (f,), (x, f), (x, r), (r, d), (a,), (a,), (a, d), (d, a), (2, x + 1)]
+        if [getattr(self, field.name).shape for field in fields(self)[1:]] != should or d % 2:
+            raise ValueError("its parts do not fit")
 
     def save(self, file: str | Path) -> None:
         """Write it to a file, in half precision: its errors are far below those of the map."""

@@ -1,0 +1,97 @@
+"""The map in the box, maps as files, and what is read off a face."""
+
+import hashlib
+from dataclasses import replace
+from importlib import resources
+
+import numpy as np
+import pytest
+
+import generators
+import samples
+from ksame import UsageError
+from ksame.geometry import FRAME, MESH
+from ksame.represent import generator as module
+from ksame.represent.generator import ATTRIBUTES, GeneratorSpace, features, shape_attributes
+from ksame.represent.synthesis import Generator
+
+
+@pytest.fixture(scope="module")
+def space():
+    return GeneratorSpace.shipped()
+
+
+def test_the_map_in_the_box_is_that_of_the_card_and_small_and_without_pickle():
+    folder = resources.files("ksame") / "models"
+    data = (folder / "portraits.npz").read_bytes()
+    assert hashlib.sha256(data).hexdigest() in (folder / "README.md").read_text()
+    assert len(data) < 700_000
+    with resources.as_file(folder / "portraits.npz") as path, np.load(path, allow_pickle=False) as file:
+        assert all(file[key].dtype.kind in "fU" for key in file.files)
+
+
+def test_it_is_never_fitted_to_anybodys_photos(space):
+    assert GeneratorSpace.fit(samples.faces(2)) is space
+
+
+def test_a_map_is_saved_and_read(space, tmp_path):
+    space.save(tmp_path / "map.npz")
+    other = GeneratorSpace.load(tmp_path / "map.npz")
+    assert other.digest == space.digest
+    assert replace(space, mean=space.mean + 1).digest != space.digest
+    assert replace(space, generator="other").digest != space.digest
+
+
+def test_what_is_no_map_is_refused_in_one_sentence(space, tmp_path):
+    space.save(tmp_path / "map.npz")
+    data = (tmp_path / "map.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(data[: len(data) // 2])
+    (tmp_path / "empty.npz").write_bytes(b"")
+    (tmp_path / "text.npz").write_text("no")
+    np.savez(tmp_path / "bare.npz", x=np.zeros(3))
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    replace(space, centre=space.centre[:-1]).save(tmp_path / "other.npz")
+    for name in ("cut.npz", "empty.npz", "text.npz", "bare.npz", "one.npy", "other.npz", "missing.npz"):
+        with pytest.raises(UsageError, match=f"{name}' is no map of a generator: see `ksame model train`."):
+            GeneratorSpace.load(tmp_path / name)
+
+
+def test_the_early_rows_get_the_style_of_geometry_and_the_late_ones_that_of_colour(space, tmp_path):
+    small = Generator.load(generators.tiny(tmp_path))
+    rows = space.rows(np.arange(16.0).reshape(2, 8), small)
+    assert rows.shape == (2, 3, 4)
+    assert rows[0].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [4, 5, 6, 7]]  # 10 of 23 are 1 of 3
+
+
+def test_a_generator_that_it_was_not_learnt_from_is_refused(space, tmp_path):
+    with pytest.raises(UsageError, match="learnt from another generator: make one for yours"):
+        space.check(Generator.load(generators.tiny(tmp_path)))
+
+
+def test_shapes_are_measured_on_the_canonical_frame():
+    points = np.tile(np.array(FRAME.five[2], float), (1, MESH, 1))
+    points[0, [234, 454]] = [[20, 150], [230, 150]]
+    points[0, 1] = [128, 170]
+    points[0, [129, 358]] = [[110, 180], [146, 180]]
+    points[0, [0, 13, 14, 17]] = [[128, 220], [128, 228], [128, 230], [128, 240]]
+    assert shape_attributes(points).tolist() == [[3.0, 36.0, 18.0, 210.0]]
+
+
+@pytest.mark.weights
+def test_it_belongs_to_the_generator_that_is_fetched(space):
+    space.check(Generator.shipped())
+
+
+@pytest.mark.weights
+def test_what_is_read_off_faces_has_its_parts_in_order():
+    faces = samples.faces(2)
+    seen = features(faces)
+    code, mesh, pixels = module.split(seen)
+    assert [part.shape[1] for part in (code, mesh, pixels)] == [192, 2 * MESH, 16 * 20 * 3]
+    np.testing.assert_allclose(np.linalg.norm(code, axis=1), 1, atol=1e-4)
+    np.testing.assert_allclose(mesh.reshape(2, MESH, 2), module.on_frame(faces), atol=1e-6)
+    assert pixels.min() >= 0 and pixels.max() <= 255
+    space = GeneratorSpace.shipped()
+    codes = space.encode(faces)
+    assert codes.shape == (2, len(space.mean)) and np.isfinite(codes).all()
+    assert space.told(codes).shape == (2, len(ATTRIBUTES))
