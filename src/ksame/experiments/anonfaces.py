@@ -1,13 +1,14 @@
 """AnonFACES done again [A]: which clustering, which embedding, what is lost, who is recognised.
 
-Deviation: the paper draws its faces with StyleGAN. Here a group's face is the mean of its people in an
-appearance model, as ksame publishes it, and beside it means of pixels and of eigenfaces.
+The paper draws its faces with StyleGAN. Here a group's face is the mean of its people in an appearance
+model, as ksame-m publishes it, and beside it means of pixels, of eigenfaces and of a StyleGAN's styles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ksame.core import FloatArray, Partition, Space
+from ksame.core import FloatArray, Partition, Space, WeightsError
+from ksame.experiments.anonfaces_drawn import Painter, assessed, painter
 from ksame.experiments.anonfaces_view import (
     View,
     adjusted,
@@ -33,6 +35,8 @@ from ksame.represent import EigenSpace, PixelSpace
 from ksame.utility.measures import entropy
 
 KS = (3, 5, 9, 14, 20)  # the paper has all from 2 to 20; half of the faces would be those of 2
+DRAWN = (5, 9, 20)  # those of the StyleGAN
+STYLEGAN = "StyleGAN (ours)"
 SEEDS = 10  # of the clusterings that draw
 RUNS, PROBES = 3, 50  # [A 5.1]
 CLUSTERINGS: Mapping[str, Callable[..., Partition]] = {
@@ -106,11 +110,15 @@ def losses(data: Data) -> Outcome:
     runs.append(("c: generator", "pixel means", spaces[first], ward, PixelSpace.fit(view.faces)))
     runs.append(("c: generator", "eigenfaces", spaces[first], ward, EigenSpace.fit(view.faces)))
     runs.append(("related", "k-Same-M", view.space.encode(view.faces), ksame, None))
+    runs.append(("related", "k-Same-Eigen", spaces["PCA"], ksame, EigenSpace.fit(view.faces)))
     rows = []
     for stage, name, codes, method, generator in runs:
         for k in fitting(view, KS):
             rgb, points, of = drawn(view, method(codes, k, rng=0), generator)
             rows.append((stage, name, k, *compared(view, codes_of(view.eye, rgb, points)[of])))
+    able = painter(view)
+    if isinstance(able, Painter):
+        rows += _by_styles(view, able, spaces)
     columns = ["stage", "what", "k", "ours: information loss", "ours: within the threshold (%)"]
     table = pd.DataFrame(rows, columns=[*columns, "ours: rank-1 (%)"])
     table["1/k (%)"] = 100 / table["k"]
@@ -120,8 +128,27 @@ def losses(data: Data) -> Outcome:
         title="Information loss by embedding, clustering and generator, and re-identification [A fig. 9-10]",
         table=table,
         figure=_draw_losses(table, view, first),
-        says=_say_losses(table, view, first),
+        says=_say_losses(table, view, first) + _left_out(able),
     )
+
+
+def _by_styles(view: View, able: Painter, spaces: Mapping[str, FloatArray]) -> list[tuple[Any, ...]]:
+    """Return the rows of means of styles, over embeddings and clusterings [A fig. 9, 10]."""
+    first = next(iter(spaces))
+    runs = [("a: embedding", name, name, "hierarchical, ward") for name in spaces if name != first]
+    runs.insert(0, ("c: generator", STYLEGAN, first, "hierarchical, ward"))
+    runs += [("b: clustering", name, first, name) for name in ("k-means", "max distance", "random")]
+    rows = []
+    for stage, name, embedding, clustering in runs:
+        what = STYLEGAN if name == STYLEGAN else f"{name}, {STYLEGAN}"
+        for k in fitting(view, DRAWN):
+            groups = CLUSTERINGS[clustering](spaces[embedding], k, rng=0)
+            rows.append((stage, what, k, *compared(view, able.means(view, groups))))
+    return rows
+
+
+def _left_out(able: Painter | WeightsError) -> str:
+    return f" The StyleGAN was left out: {able}" if isinstance(able, WeightsError) else ""
 
 
 def homogeneity(data: Data) -> Outcome:
@@ -167,8 +194,10 @@ def recognition(data: Data) -> Outcome:
     rng = np.random.default_rng(0)
     count = min(PROBES, len(view.faces))
     rates: dict[tuple[str, int], list[float]] = {}
+    able = painter(view)
     for _ in range(RUNS):
-        some = view.rows(np.sort(rng.choice(len(view.faces), count, replace=False)))
+        chosen = np.sort(rng.choice(len(view.faces), count, replace=False))
+        some = view.rows(chosen)
         rates.setdefault(("before", 0), []).append(rank1(view, some, some.seen))
         for k in fitting(some, tuple(PAPER_1)):
             groups = hierarchical(some.seen, k)
@@ -176,10 +205,13 @@ def recognition(data: Data) -> Outcome:
                 rgb, points, of = drawn(some, groups, weights=weights)
                 new = codes_of(view.eye, rgb, points)[of]
                 rates.setdefault((name, k), []).append(rank1(view, some, new))
+            if isinstance(able, Painter):
+                new = able.rows(chosen).means(some, groups)
+                rates.setdefault((f"after, {STYLEGAN}", k), []).append(rank1(view, some, new))
     rows = []
     for (name, k), found in rates.items():
         paper = BEFORE if name == "before" else (np.nan, np.nan)
-        if "adjusted" in name:
+        if "adjusted" in name or STYLEGAN in name:
             paper = PAPER_1.get(k, paper)
         rows.append(
             (name, k or "", 100 * np.mean(found), 100 * np.std(found, ddof=1), *paper, 100 / (k or 1))
@@ -198,7 +230,7 @@ def recognition(data: Data) -> Outcome:
             f"Before, {table[parts[0]][0]:.0f} % are recognised; after, at most {after[parts[0]].max():.0f}"
             f" %, {'always' if kept else 'not always'} within 1/k. The paper finds 1.3 % and less: faces"
             " of StyleGAN keep less of each person than means of photos do, and its gallery has 10,177"
-            f" people, this one {len(view.faces)}."
+            f" people, this one {len(view.faces)}.{_left_out(able)}"
         ),
     )
 
@@ -206,7 +238,8 @@ def recognition(data: Data) -> Outcome:
 def _say_losses(table: pd.DataFrame, view: View, first: str) -> str:
     """Say what the stages of [A fig. 9-10] come to here."""
     mean = table.groupby("what", sort=False)["ours: information loss"].mean()
-    embedding = mean[table.loc[table["stage"] == "a: embedding", "what"].unique()]
+    plain = ~table["what"].str.contains(STYLEGAN, regex=False)
+    embedding = mean[table.loc[(table["stage"] == "a: embedding") & plain, "what"].unique()]
     clustering = mean[[first, "k-means", "max distance", "random"]].rename({first: "hierarchical, ward"})
     loss = table.set_index(["what", "k"])["ours: information loss"]
     least = int(table["k"].min())
@@ -238,7 +271,7 @@ def _draw_losses(table: pd.DataFrame, view: View, first: str) -> Figure:
         ax.axhline(view.threshold, color="black", ls=":", lw=1, label="threshold")
         _lines(ax, rows, "what", loss, "mean distance to the originals")
         ax.set(title=stage, ylim=(0.9 * min(view.threshold, table[loss].min()), 1.05 * table[loss].max()))
-    shown = table[table["what"].isin([first, "random", "pixel means", "k-Same-M"])]
+    shown = table[table["what"].isin([first, "random", "k-Same-M", "k-Same-Eigen", STYLEGAN])]
     _lines(axes[3], shown, "what", "ours: within the threshold (%)", "people within the threshold (%)")
     ks = np.unique(table["k"])
     axes[3].plot(ks, 100 / ks, "k--", lw=1, label="1/k")
@@ -293,5 +326,6 @@ EXPERIMENTS: dict[str, Callable[[Data], Outcome]] = {
     "anonfaces-fig2-3": clusterings,
     "anonfaces-fig9-10": losses,
     "anonfaces-fig13": homogeneity,
+    "anonfaces-fig14-16": assessed,
     "anonfaces-table1": recognition,
 }

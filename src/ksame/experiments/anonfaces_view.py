@@ -74,8 +74,8 @@ def _networks() -> list[Recogniser]:
 
 
 def embeddings(view: View) -> dict[str, FloatArray]:
-    """Return codes to group by: two networks if there are, and principal components of the pixels."""
-    more = [who for who in _networks() if who.name != view.eye.name][:1]
+    """Return codes to group by: those of the networks that are here, and principal components of pixels."""
+    more = [who for who in _networks() if who.name != view.eye.name]
     spaces = {view.eye.name: view.seen}
     spaces |= {who.name: codes_of(who, view.faces.rgb, view.points) for who in more}
     return spaces | {"PCA": EigenSpace.fit(view.faces).encode(view.faces)}
@@ -133,15 +133,24 @@ def compared(view: View, new: NDArray[Any]) -> tuple[float, float, float]:
     """Return information loss, the share of people within the threshold of their new face, and rank-1."""
     distance = np.linalg.norm(view.seen - new, axis=1)  # [A def. 3.2]
     within = 100 * float((distance < view.threshold).mean())
-    return float(distance.mean()), within, 100 * rank1(view, view, new)
+    return float(np.nanmean(distance)), within, 100 * rank1(view, view, new)
 
 
 def rank1(everyone: View, some: View, new: NDArray[Any]) -> float:
     """Return how often new codes of some people are nearest to the other photo of their person."""
-    names = everyone.faces.subject, some.faces.subject
-    return score(
-        everyone.eye.train, everyone.other, new, *names, attack="naive", recogniser=everyone.eye.name
-    ).rank1
+    return found_by(everyone, everyone.other, new, everyone.faces.subject, some.faces.subject, "naive")
+
+
+def found_by(
+    view: View,
+    gallery: NDArray[Any],
+    probes: NDArray[Any],
+    whose: NDArray[np.str_],
+    who: NDArray[np.str_],
+    attack: str,
+) -> float:
+    """Return how often the view's recogniser names probes (p, e) of people rightly, by a gallery (g, e)."""
+    return score(view.eye.train, gallery, probes, whose, who, attack=attack, recogniser=view.eye.name).rank1
 
 
 def labels_of(faces: FaceSet) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
