@@ -14,6 +14,8 @@ from scipy.cluster.hierarchy import linkage
 import oracles
 from ksame import media
 from ksame.core import CannotGuarantee, UsageError, WeightsError
+from ksame.portraits import surrogate
+from ksame.represent.synthesis import Generator
 from ksame.tune import METHODS, run, tune
 from ksame.tune.choose import choose, cuts, safe
 from ksame.tune.measure import _homogeneity
@@ -113,6 +115,27 @@ def test_an_original_is_shown_only_if_asked_for(people, recogniser):
     assert json.loads(found.to_json())["table"][0]["alike"] is None
     assert found.recommended is None
     assert "No k that was tried is safe enough." in html
+
+
+def test_portraits_of_a_generator_are_tried_too(family, recogniser, monkeypatch):
+    monkeypatch.setattr(surrogate, "_TRIES", 0)
+    monkeypatch.setattr(surrogate, "_CORRECTIONS", 0)
+    tuning = tune(family, ks=(4,), methods=("anonfaces",), risk=0.3, subjects="folder", seed=1)
+    (row,) = tuning.table.to_dict("records")
+    assert (row["method"], row["k"], row["proved"], row["faceless"]) == ("anonfaces", 4, True, 0)
+    assert row["seconds"] > 0
+    assert f"<td>{row['seconds']}</td>" in tuning.page()
+    assert any("not for commercial use" in note for note in tuning.notes)
+    assert media.decode(tuning.strip["anonfaces", 4]).shape == (320, 320, 3), "no larger than the page needs"
+
+
+def test_a_generator_that_is_missing_is_told_before_the_long_work(recogniser, monkeypatch):
+    def missing():
+        raise WeightsError("stylegan is not here.")
+
+    monkeypatch.setattr(Generator, "shipped", missing)
+    with pytest.raises(WeightsError, match="stylegan is not here"):
+        tune("nowhere", methods=("ksame-m", "anonfaces"))
 
 
 def test_others_photos_are_compared_where_everybody_has_some(family, recogniser):

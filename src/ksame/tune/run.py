@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
+import cv2
 import pandas as pd
 
 from ksame import media
@@ -15,7 +17,10 @@ from ksame.gather import Picture, Watch, gather, sources_of
 from ksame.naming import read_names
 from ksame.pipeline import METHODS as ALL
 from ksame.pipeline import people_of, release_of
+from ksame.portraits.group import NON_COMMERCIAL
 from ksame.represent.embedding import default_recogniser
+from ksame.represent.generator import GeneratorSpace
+from ksame.represent.synthesis import Generator
 from ksame.tune.choose import choose
 from ksame.tune.measure import Known, known, measured, published_of
 from ksame.tune.tuning import COLUMNS, Tuning
@@ -24,6 +29,7 @@ METHODS = ("ksame-m", "ksame-furthest")
 """The methods that are tried unless others are named: both are proved, and keep faces sharp."""
 PICTURES = (2, 3, 5, 8, 10, 12, 15, 20)
 """The k of which the page shows pictures; the table has them all."""
+_SIDE = 320  # px: pictures on the page are not larger
 
 
 def tune(
@@ -73,6 +79,9 @@ def tune(
     if not wanted or not methods or not 0 < risk < 1:
         raise UsageError(f"tune needs a k, a method, and a risk between 0 and 1. Got a risk of {risk}.")
     recogniser = deep(default_recogniser())  # that there is none is told before the long work
+    generated = any(ALL[method].space is GeneratorSpace for method in methods)
+    if generated:
+        Generator.shipped()
     sources = sources_of(inputs, in_order=not isinstance(subjects, str | Path))
     given = read_names(sources, subjects, wanted[0])
     people = people_of(gather(sources, scale=1.0, jobs=jobs, watch=watch), given, wanted[0])
@@ -96,7 +105,13 @@ def tune(
         tree=those.tree,
         strip=tried.strip,
         original=media.encode_png(people.faces.rgb[those.shown]) if show_originals else b"",
-        notes=(*those.notes, *tried.notes, *missing[: able != wanted], *_together(table, those.number)),
+        notes=(
+            *those.notes,
+            *tried.notes,
+            *missing[: able != wanted],
+            *_together(table, those.number),
+            *([NON_COMMERCIAL] if generated else []),
+        ),
     )
 
 
@@ -134,10 +149,22 @@ class _Tried:
 
     def _make(self, method: str, k: int) -> tuple[dict[str, Any], bytes]:
         """Return what was measured, and the published face of the person who is shown."""
+        began = monotonic()
         release = release_of(self.known.people, k, method=method, seed=self.seed, jobs=self.jobs)
+        seconds = round(monotonic() - began, 1)
         published = published_of(release)
         row = measured(release, published, self.known, self.jobs)
-        return row, published.files[published.of[self.known.shown]]
+        return row | {"seconds": seconds}, _small(published.files[published.of[self.known.shown]])
+
+
+def _small(picture: bytes) -> bytes:
+    """Return a published picture no larger than the page needs."""
+    rgb = media.decode(picture)
+    scale = _SIDE / max(rgb.shape[:2])
+    if scale >= 1:
+        return picture
+    small = cv2.resize(rgb, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    return media.encode_png(small.astype("uint8", copy=False))
 
 
 def _together(table: pd.DataFrame, count: int) -> list[str]:

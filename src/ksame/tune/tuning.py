@@ -14,7 +14,7 @@ from ksame.core import FloatArray
 
 COLUMNS = (
     "method", "k", "bound", "proved", "rank1", "low", "high", "loss", "gender", "age", "alike",
-    "faces", "faceless",
+    "faces", "faceless", "seconds",
 )  # fmt: skip
 
 
@@ -32,7 +32,8 @@ class Tuning:
         much alike the people of a group are, 1 if all are (one minus the normalised entropy);
         ``alike``: the share of groups in which both are the same for all [A 4.4]. ``faces``:
         different published faces, ``faceless`` of which no face was found in, so that they count as
-        guesses in ``rank1`` and not in ``loss``.
+        guesses in ``rank1`` and not in ``loss``. ``seconds``: what making the release took once faces
+        were found.
     recommended : (str, int) or None
         Method and k.
     why : str
