@@ -16,7 +16,7 @@ from ksame.pool.build import look as seen_of
 from ksame.portraits.group import tools
 from ksame.portraits.learn import SPAN
 from ksame.portraits.measure import Drawn, look
-from ksame.portraits.surrogate import MALE, NEUTRAL, THRESHOLDS, known
+from ksame.portraits.surrogate import MALE, NEUTRAL, known
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
@@ -26,7 +26,7 @@ __all__ = ["people"]
 
 JUDGES = ("sface", "mobilefacenet")  # to both of them all portraits are different people
 _SEEN = RECOGNISERS[JUDGES[0]].dimensions
-_BATCH = 12
+_BATCH = 32  # portraits at a time, at most
 _PSI = 0.9  # how far from the mean style: nearer ones look alike
 _AMONG = 24  # random styles for each wish
 _TURN = 8.0  # px on the canonical frame: more is not frontal
@@ -49,7 +49,7 @@ def people(
     Parameters
     ----------
     size : int
-        Number of identities, at least 2k. A drawn face takes half a second.
+        Number of identities, at least 2k. A drawn face takes half a second, and of four one is taken.
     generator, model : str or path
         ``shipped``, or the folder of a generator and the map that was learnt from it.
     space : AppearanceSpace, optional
@@ -65,10 +65,9 @@ def people(
     guide, draws = tools(generator, model)
     rng = np.random.default_rng(seed)
     model_of_videos = space or AppearanceSpace.shipped()
-    casting = _Casting(guide, draws, model_of_videos, rng)
-    said = _said()
+    casting = _Casting(guide, draws, model_of_videos, rng, batch=min(_BATCH, 2 * size))
     return grown(
-        size, casting.more, model_of_videos, k=k, recogniser=JUDGES[0], said=said, rng=rng, watch=watch
+        size, casting.more, model_of_videos, k=k, recogniser=JUDGES[0], said=_said(), rng=rng, watch=watch
     )
 
 
@@ -80,11 +79,12 @@ class _Casting:
     draws: Generator
     space: AppearanceSpace
     rng: np.random.Generator
+    batch: int
     taken: dict[str, FloatArray] = field(default_factory=dict)  # what each judge makes of them
 
     def more(self) -> Candidates:
         """Draw some more and return those who are new."""
-        seen = look(self.guide.draw(self._codes(_BATCH), self.draws, half=True), self.guide)
+        seen = look(self.guide.draw(self._codes(self.batch), self.draws, half=True), self.guide)
         plain = np.flatnonzero(_plain(seen.attributes))
         new = plain[self._new(known(seen.faces[plain], JUDGES))]
         return self._coded(seen, new)
@@ -117,7 +117,7 @@ class _Casting:
         rows = []
         for row in range(len(codes[JUDGES[0]])):
             one = {name: code[row] for name, code in codes.items()}
-            if all(_apart(self.taken.get(name), code) >= THRESHOLDS[name] for name, code in one.items()):
+            if all(_apart(self.taken.get(name), code) > _same(name) for name, code in one.items()):
                 rows.append(row)
                 before = self.taken
                 self.taken = {
@@ -151,14 +151,22 @@ def _labels(attributes: FloatArray) -> FloatArray:
     return labels
 
 
+def _same(judge: str) -> float:
+    """Return the distance up to which new faces are taken for one person when they are given to people.
+
+    At that of ``surrogate.THRESHOLDS`` of 200 strangers, too, forty pairs would count as one person.
+    """
+    return RECOGNISERS[judge].same_person
+
+
 def _apart(taken: FloatArray | None, code: FloatArray) -> float:
     return np.inf if taken is None else float(np.linalg.norm(taken - code, axis=1).min())
 
 
 def _said() -> str:
     """Return what the faces were compared with."""
-    portraits = ", ".join(f"{name} ({THRESHOLDS[name]})" for name in JUDGES)
-    limit = RECOGNISERS[JUDGES[0]].same_person
+    portraits = " and ".join(f"{name} (above {_same(name)})" for name in JUDGES)
+    limit = _same(JUDGES[0])
     return (
         f"Portraits that a generator drew, of different people to {portraits}; drawn from their codes no two"
         f" are nearer than {APART * limit:.2f} to {JUDGES[0]}, and no de-identified face is within"
