@@ -32,7 +32,7 @@ from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.gather import Watch
 from ksame.geometry import crop
 from ksame.journal import Journal, seed_of
-from ksame.masking import Mask, View, calm, code_of, looks, masks
+from ksame.masking import Mask, View, calm, code_of, look, looks, masks
 from ksame.openset import VIEWS, Texture, assumed, closer, judges, pool_of
 from ksame.pool import Pool
 from ksame.release import Failure, Making, Private, Release, Row, Untouched
@@ -101,7 +101,7 @@ def disguise(
     recogniser = default_recogniser()
     model, identities, who = AppearanceSpace.shipped(), pool_of(pool), judges()
     near = closer()  # before any face is looked at
-    with _one_thread_each():
+    with _one_thread_each(), _opened_beside(recogniser, *who[:-1]):
         clips, failures = _followed(found, recogniser, corrected, jobs, watch)
         clips = _recognised(clips, keep, recogniser)
         weights.let_go("yunet")  # each network takes up to 200 MB
@@ -168,6 +168,18 @@ def _one_thread_each() -> Iterator[None]:
             yield
     finally:
         cv2.setNumThreads(before)
+
+
+@contextmanager
+def _opened_beside(*recognisers: str) -> Iterator[None]:
+    """Open networks in a thread of its own while work begins: together they take three seconds."""
+    weights.core()  # here: two threads must not meet it at once
+    with ThreadPoolExecutor(1) as pool:
+        for name in dict.fromkeys(("blazeface", "mesh", *recognisers)):
+            if name != "dlib":  # no network of OpenVINO
+                pool.submit(weights.get_ready, name)
+        pool.submit(look.get_ready)
+        yield
 
 
 Coded = Future[dict[int, FloatArray]]
@@ -441,18 +453,28 @@ class Disguised:
             smoothed = calm(filled, seen)[AHEAD]
             rgb = mask.draw(rgb, track.mesh(frame.index), smoothed, texture=self.texture)
         covered = np.array(boxes).reshape(-1, 4)
-        return replace(frame, rgb=rgb), _untouched(rgb, _grown(covered), 1 + frame.index % 3)
+        return replace(frame, rgb=rgb), _untouched(rgb, _grown(covered), _turns(frame.index))
 
 
-def _untouched(rgb: NDArray[np.uint8], covered: FloatArray, turn: int) -> FloatArray:
+def _turns(number: int) -> tuple[int, ...]:
+    """Return the quarter turns by which a picture is searched for faces that lie down: they last a while.
+
+    Examples
+    --------
+    >>> [_turns(number) for number in range(7)]
+    [(1,), (), (), (2,), (), (), (3,)]
+    """
+    return () if number % 3 else (1 + number // 3 % 3,)
+
+
+def _untouched(rgb: NDArray[np.uint8], covered: FloatArray, turns: Sequence[int]) -> FloatArray:
     """Return the boxes (n, 4) of the faces outside the tracks that a second detector sees.
 
     Where it is not sure it takes hands, shirts and curtains for faces, in one picture in three. There a
     second witness is asked, at the picture's own size: the mesh, or the first detector in a closer view.
-    For faces that lie down one quarter ``turn`` is tried in each picture: they last for three.
     """
     small = min(1.0, LOOK / max(rgb.shape[:2]))
-    left = residual(_smaller(rgb, small), covered * small, turns=(turn,)).moved(lambda points: points / small)
+    left = residual(_smaller(rgb, small), covered * small, turns=turns).moved(lambda points: points / small)
     doubted = np.flatnonzero(left.score < SURE)
     denied = [row for row in doubted.tolist() if not _witnessed(rgb, left[[row]])]
     return np.delete(left.xyxy, denied, axis=0)

@@ -43,6 +43,7 @@ __all__ = [
     "fetch",
     "fetchable",
     "folder",
+    "get_ready",
     "infer",
     "inputs",
     "let_go",
@@ -399,6 +400,7 @@ def _weigh(room: Path) -> int:
 
 
 _idle: dict[tuple[Any, ...], list[Any]] = defaultdict(list)  # infer requests that nobody is using
+_opening: dict[tuple[Any, ...], threading.Lock] = defaultdict(threading.Lock)  # one at a time of each network
 
 
 def infer(
@@ -422,6 +424,11 @@ def infer(
     outputs = [np.array(tensor.data) for tensor in request.output_tensors]  # copies: it owns the buffers
     _idle[name, inner, shape].append(request)
     return outputs
+
+
+def get_ready(name: str | Path, *, inner: str | None = None, shape: tuple[int, ...] | None = None) -> None:
+    """Open a network before ``infer`` is called with the same options: that takes up to a second."""
+    _idle[name, inner, shape].append(_borrowed(name, inner, shape))
 
 
 def let_go(*names: str | Path) -> None:
@@ -448,7 +455,7 @@ def _borrowed(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
     idle = _idle[name, inner, shape]
     with suppress(IndexError):
         return idle.pop()  # a list's pop and append cannot be interrupted
-    with _lock:
+    with _opening[name, inner, shape]:
         with suppress(IndexError):
             return idle.pop()  # another thread opened the network meanwhile
         mine, *others = _requests(name, inner, shape)

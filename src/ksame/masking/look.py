@@ -17,6 +17,7 @@ from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
 
 _SIZE, _MARGIN = 256, 1.5  # px: the closer network's input, and how much larger than the face it is
+INNER, SHAPE = "face_landmarks_detector.tflite", (1, _SIZE, _SIZE, 3)
 _ROWS = 5  # colours between the upper lip and the lower one
 
 
@@ -77,10 +78,15 @@ def closer(rgb: NDArray[np.uint8], mesh: FloatArray) -> FloatArray:
     matrix = np.asarray(scale * matrix)
     matrix[:, 2] += _SIZE / 2 - scale * (low + high) / 2
     view = crop(rgb, matrix, _SIZE, _SIZE)[None].astype(np.float32) / 255
-    inner = "face_landmarks_detector.tflite"
-    points = weights.infer("landmarker", view, inner=inner, shape=(1, _SIZE, _SIZE, 3))[0]
+    points = weights.infer("landmarker", view, inner=INNER, shape=SHAPE)[0]
     back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
     return transform(back, points.reshape(-1, 3)[:MESH, :2])
+
+
+def get_ready() -> None:
+    """Open the closer network, if it is here."""
+    if weights.cached("landmarker"):
+        weights.get_ready("landmarker", inner=INNER, shape=SHAPE)
 
 
 def calm(codes: ArrayLike, seen: ArrayLike, *, sigma: float = 0.6) -> FloatArray:
