@@ -330,8 +330,11 @@ def test_a_network_that_was_let_go_is_opened_again():
     (before,) = weights.infer("gender", x)
     weights.let_go("gender")
     assert not any(idle for key, idle in weights._idle.items() if key[0] == "gender")
+    weights.get_ready("gender")
+    ready = {id(request) for request in weights._idle["gender", None, None]}
     (after,) = weights.infer("gender", x)
     np.testing.assert_array_equal(before, after)
+    assert {id(request) for request in weights._idle["gender", None, None]} == ready, "none was opened anew"
 
 
 @pytest.mark.weights
