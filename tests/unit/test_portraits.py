@@ -1,0 +1,314 @@
+"""Portraits: how they are measured, what is learnt from them, whom they are of, and people who share one."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import drawn
+import generators
+import samples
+from ksame import CannotGuarantee, UsageError
+from ksame.core import Guarantee, Partition
+from ksame.pool import learn as conditions
+from ksame.pool.build import APART, apart, look
+from ksame.portraits import group, learn, measure, people, surrogate
+from ksame.represent.embedding import RECOGNISERS
+from ksame.represent.generator import ATTRIBUTES, BLOCKS, GeneratorSpace
+from ksame.represent.synthesis import Generator
+
+A = len(ATTRIBUTES)
+
+
+@pytest.fixture(scope="module")
+def space():
+    return GeneratorSpace.shipped()
+
+
+@pytest.fixture(scope="module")
+def generator():
+    return Generator.shipped()
+
+
+def column(name):
+    return ATTRIBUTES.index(name)
+
+
+# measured
+
+
+@pytest.fixture(scope="module")
+def pictures(space, generator):
+    """A woman and a man, the man's smile, and nobody; with the codes of the first three."""
+    rng = np.random.default_rng(4)
+    styles = np.tile(generator.styles(rng.normal(size=(2, generator.noise))), 2)
+    woman, man = (
+        space.steered(space.mean + 0.6 * (style - space.mean), {"yaw": 0.0, "smile": -2.0, "gender": logit})
+        for style, logit in zip(styles, (-4.0, 4.0), strict=True)
+    )
+    smiling = space.steered(man, {"smile": 5.0, "gender": 4.0, "yaw": 0.0})
+    codes = np.stack([woman, man, smiling])
+    seen = space.draw(codes, generator, half=True)
+    return codes, np.concatenate([seen, np.full((1, *seen.shape[1:]), 90, np.uint8)])
+
+
+@pytest.mark.weights
+def test_portraits_are_looked_at_as_photos_and_show_what_was_asked_for(pictures, space):
+    _, some = pictures
+    seen = measure.look(some, space)
+    assert seen.rows.tolist() == [0, 1, 2]  # in the last there is nobody
+    assert seen.attributes.shape == (3, A)
+    assert (np.sign(seen.attributes[:, column("gender")]) == [-1, 1, 1]).all()
+    assert (np.sign(seen.attributes[:, column("smile")]) == [-1, -1, 1]).all()
+    assert np.abs(seen.attributes[:, column("yaw")]).max() < 10
+    without = measure.look(some, None)
+    worn = [column("glasses"), column("hat")]
+    assert (without.attributes[:, worn] == 0).all()
+    keep = [i for i in range(A) if i not in worn]
+    np.testing.assert_allclose(without.attributes[:, keep], seen.attributes[:, keep])
+
+
+@pytest.mark.weights
+def test_what_is_read_off_a_drawn_face_points_to_its_style(pictures, space):
+    codes, some = pictures
+    _, faces = measure.largest(some)
+    read, true = space.encode(faces) - space.mean, codes - space.mean
+    cosines = [[a @ b / np.linalg.norm(a) / np.linalg.norm(b) for b in true[:2]] for a in read[:2]]
+    assert np.argmax(cosines, axis=1).tolist() == [0, 1]
+    assert min(cosines[0][0], cosines[1][1]) > 0.3
+
+
+@pytest.mark.weights
+def test_where_nobody_is_there_is_nothing_to_measure(space):
+    nothing = measure.look(np.zeros((2, 64, 64, 3), np.uint8), space)
+    assert len(nothing.rows) == len(nothing.faces) == 0
+    assert nothing.attributes.shape == (0, A)
+
+
+def test_a_busy_ground_is_told_from_a_plain_one():
+    plain = np.full((128, 128, 3), 120, np.uint8)
+    face = plain.copy()
+    face[20:, 30:98] = 255  # whoever stands before it does not count
+    noisy = np.random.default_rng(0).integers(0, 256, (128, 128, 3)).astype(np.uint8)
+    assert measure._busy(plain) == measure._busy(face) == 0
+    assert measure._busy(noisy) > 2
+
+
+# learnt
+
+
+def linear(n=300, seed=0):
+    """Samples in which all follows from the style by a line, with a tenth of noise."""
+    rng = np.random.default_rng(seed)
+    codes = rng.normal(size=(n, 2 * generators.WIDTH))
+    read = codes @ rng.normal(size=(8, 2088)) + 0.1 * rng.normal(size=(n, 2088))
+    attributes = codes @ rng.normal(size=(8, A)) + 0.1 * rng.normal(size=(n, A))
+    return learn.Samples(codes, read, attributes)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return Generator.load(generators.tiny(tmp_path_factory.mktemp("tiny")))
+
+
+def test_what_follows_by_a_line_is_learnt_and_said(small):
+    found = learn.learn(linear(), small)
+    assert found.styles > 0.9 and min(found.attributes.values()) > 0.9
+    assert str(found).startswith("Learnt from 300 faces that nobody has.") and "gender 0.9" in str(found)
+    assert found.space.generator == small.digest
+    np.testing.assert_allclose(found.space.mean, np.tile(small.mean, 2))
+    assert found.space.worn.shape == (2, sum(BLOCKS.values()) + 1)
+
+
+def test_glasses_are_known_by_the_same_features_in_another_map():
+    rng = np.random.default_rng(0)
+    known = SimpleNamespace(
+        worn=rng.normal(size=(2, 5)), axes=rng.normal(size=(4, 6)), centre=rng.normal(size=6)
+    )
+    centre, axes, seen = rng.normal(size=6), rng.normal(size=(6, 6)), rng.normal(size=(3, 6))
+    other = learn._carried(known, centre, axes)
+    before = (seen - known.centre) @ known.axes.T @ known.worn[:, :-1].T + known.worn[:, -1]
+    np.testing.assert_allclose((seen - centre) @ axes.T @ other[:, :-1].T + other[:, -1], before)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 5])
+def test_a_map_of_low_rank_is_the_nearest_in_what_it_predicts(rank):
+    rng = np.random.default_rng(0)
+    x, full = rng.normal(size=(40, 6)), rng.normal(size=(6, 5))
+    down, up = learn._low_rank(x, full, rank)
+    assert down.shape == (6, rank) and up.shape == (rank, 5)
+    left = np.linalg.svd(x @ full, compute_uv=False)[rank:]  # no matrix of that rank comes nearer
+    np.testing.assert_allclose(np.linalg.norm(x @ full - x @ down @ up), np.linalg.norm(left), atol=1e-9)
+
+
+def test_too_few_faces_and_a_generator_of_none_are_refused(small, tmp_path):
+    with pytest.raises(UsageError, match=r"at least 300 faces\. Got 12"):
+        learn.train(small, tmp_path / "map.npz", count=12)
+    for wrong in (tmp_path / "map.txt", tmp_path / "nowhere" / "map.npz", tmp_path):
+        with pytest.raises(UsageError, match=r"a file NAME\.npz in a folder that is there"):
+            learn.train(small, wrong)
+
+
+@pytest.mark.weights
+def test_a_generator_that_draws_no_faces_is_refused(small, space, monkeypatch, tmp_path):
+    wide = dataclasses.replace(space, mean=np.zeros(2 * generators.WIDTH))
+    monkeypatch.setattr(GeneratorSpace, "shipped", lambda: wide)
+    monkeypatch.setattr(learn, "LEAST", 20)
+    with pytest.raises(CannotGuarantee, match="it does not draw faces"):
+        learn.train(small, tmp_path / "map.npz", count=20)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.weights
+def test_a_map_is_learnt_from_what_a_generator_draws(generator, monkeypatch, tmp_path):
+    monkeypatch.setattr(learn, "LEAST", 20)
+    monkeypatch.setattr(learn, "_PLAIN", 0.5)
+    told = []
+    found = learn.train(
+        generator, tmp_path / "map.npz", count=24, seed=1, watch=lambda *how: told.append(how)
+    )
+    assert told[-1] == ("drawing faces", 24, 24)
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+    assert 20 <= found.faces <= 24
+    read = GeneratorSpace.load(tmp_path / "map.npz")
+    assert [path.name for path in tmp_path.iterdir()] == ["map.npz"]
+    assert read.digest == found.space.digest
+    read.check(generator)
+
+
+# people who share one
+
+
+def attributes_like(**columns):
+    n = len(next(iter(columns.values())))
+    seen = np.zeros((n, A))
+    for name, values in columns.items():
+        seen[:, column(name)] = values
+    return seen
+
+
+def test_each_person_is_the_mean_of_their_photos():
+    own = group._of_each_person(np.array([[1.0], [3.0], [10.0]]), np.array(["b", "b", "a"]))
+    assert own.tolist() == [[2.0], [2.0], [10.0]]
+
+
+def test_what_is_kept_together_is_counted_in_people():
+    own = attributes_like(gender=[1, 1, -1, -1, 1], age=[20, 20, 60, 60, 60], tone=[0, 40, 40, 40, 40])
+    kept = group._kept(own, np.array([0, 0, 1, 1, 1]), np.array(list("AABCD")))
+    assert kept == {"gender": 0.25, "age band": 1.0, "skin tone": 0.75}
+    assert (
+        group._table(kept) == "People in groups of one kind only: gender 25%, age band 100%, skin tone 75%."
+    )
+
+
+def test_genders_are_kept_apart_and_small_shades_are_merged_within_one():
+    rng = np.random.default_rng(0)
+    own = attributes_like(gender=[1] * 6 + [-1] * 6, tone=[40] * 5 + [0] + [40] * 3 + [0] * 3)
+    near = rng.normal(size=(12, 4))
+    codes, part, notes = group._apart(near, own, np.arange(12), 3, None)
+    assert codes.shape == (12, 7)
+    assert len(set(part[:6])) == 1  # one dark man is no group of three
+    assert len(set(part[6:])) == 2 and not set(part[:6]) & set(part[6:])
+    assert any("skin dark" in note for note in notes)
+    few = attributes_like(gender=[1] * 4 + [-1] * 2, tone=[40] * 6)
+    assert len(set(group._apart(near[:6], few, np.arange(6), 3, None)[1])) == 1  # two women are too few
+    given = np.array([0, 1] * 6)
+    assert (group._apart(near, own, np.arange(12), 3, given)[1] == given).all()
+
+
+def test_the_bound_of_a_class_face_is_counted():
+    claim = Guarantee("k-anonymity", 2, 0.5)
+    assert group._bounded(claim, 0.5) is claim
+    lower = group._bounded(claim, 0.75)
+    assert lower.bound == 0.75 and group.PARTED in lower.assumptions
+
+
+def test_a_second_face_is_drawn_only_where_the_same_people_stand_behind_both(monkeypatch, space):
+    """Of two groups one has all its people in both expressions; in the other one person never smiles."""
+    monkeypatch.setattr(group, "smiles", lambda *how, to: np.full((1, 1, 3), 1 + to, np.uint8))
+    subjects = np.array(list("AABBCCDD"))
+    seen = attributes_like(smile=[-1, 1, -1, 1, -1, 1, -1, -1])
+    groups = Partition([0, 0, 0, 0, 1, 1, 1, 1], k=2, subjects=subjects)
+    found = SimpleNamespace(
+        drawn=[np.zeros((1, 1, 3), np.uint8)] * 2,
+        wished=attributes_like(smile=[3, -1]),
+        codes=np.zeros((2, 4)),
+    )
+    output, pictures = group._with_smiles(space, None, found, groups, seen, subjects)
+    assert output.tolist() == [2, 0, 2, 0, 1, 1, 1, 1]
+    assert len(pictures) == 3 and pictures[2][0, 0, 0] == 1  # the one who was drawn smiling, now neutral
+
+
+@pytest.mark.parametrize(("generator", "model"), [("shipped", "map.npz"), ("folder", "shipped")])
+def test_a_generator_and_its_map_go_together(generator, model):
+    with pytest.raises(UsageError, match="go together: give both"):
+        group.tools(generator, model)
+
+
+def test_what_is_no_embedding_is_refused():
+    with pytest.raises(UsageError, match="no embedding 'arcface': choose one of mobilefacenet"):
+        group.made(samples.faces(4), 2, embedding="arcface", seed=0)
+
+
+def test_wishes_are_means_of_people_and_leave_no_doubt_of_gender():
+    seen = attributes_like(gender=[2, 2, -1], age=[20, 40, 60], smile=[1, 1, -1], glasses=[-1, -1, 4])
+    groups = Partition([0, 0, 0], k=2, subjects=list("AAB"))
+    (wish,) = surrogate._wishes(seen, groups, plain=False)
+    assert wish["age"] == 45  # A is 30 on average
+    assert wish["gender"] > 0 and wish["smile"] > 0 and wish["yaw"] == 0
+    assert wish["glasses"] == 1.5 and "hat" not in wish and "ground" not in wish
+    assert "ground" in surrogate._wishes(seen, groups, plain=True)[0]
+
+
+# people who do not exist, as a pool
+
+
+def test_people_of_a_pool_are_plain():
+    seen = attributes_like(
+        age=[30, 10, 30, 30, 30, 30],
+        smile=[-1, -1, 1, -1, -1, -1],
+        yaw=[2, 0, 0, -20, 0, 0],
+        glasses=[-1, -1, -1, -1, 1, -1],
+        hat=[-1, -1, -1, -1, -1, 1],
+    )
+    assert people._plain(seen).tolist() == [True] + [False] * 5
+
+
+def test_their_labels_are_those_of_the_other_pool():
+    logits, ages = np.array([-5.0, -1.0, 0.0, 2.0]), np.array([20.0, 40.0, 60.0, 80.0])
+    p = 1 / (1 + np.exp(-logits))
+    seen = SimpleNamespace(gender_score=p, expression_score=p[::-1], age=ages)
+    told = attributes_like(gender=logits, smile=logits[::-1], age=ages)
+    np.testing.assert_allclose(people._labels(told), conditions.as_conditions(seen), atol=1e-6)
+
+
+def test_nobody_is_taken_twice_nor_anyone_alike():
+    casting = people._Casting(None, None, None, None, batch=4)
+    far = people._same("sface") + 0.1
+    sface = np.array([[0.0], [0.1], [far], [2 * far]])
+    other = np.array([[0.0], [5.0], [9.0], [9.0]])
+    assert casting._new({"sface": sface, "mobilefacenet": other}) == [0, 2]  # the last is the third to one
+    assert casting._new({"sface": sface, "mobilefacenet": other}) == []
+    assert casting._new({"sface": sface + 9, "mobilefacenet": other + 90}) == [0, 2]
+
+
+@pytest.mark.weights
+def test_a_pool_of_people_is_drawn(space):
+    told = []
+    pool = people.people(4, seed=2, watch=lambda *how: told.append(how))
+    model = drawn.model()
+    assert len(pool) == 4 and pool.space == model.digest and told[-1][0] == "making faces"
+    assert (pool.codes[:, model.nuisance] == 0).all()
+    assert (pool.labels[:, 2] <= -0.75).all()  # nobody smiles
+    assert "were not compared with the photos" in pool.checked
+    limit = RECOGNISERS["sface"].same_person
+    (good, before), (also, after) = (look(codes, model, "sface") for codes in (pool.codes, pool.deidentified))
+    assert good.all() and also.all()
+    assert (np.linalg.norm(before - after, axis=1) > limit).all()
+    assert len(apart(before, APART * limit)) == 4
+
+
+def test_a_pool_that_makes_no_sense_is_refused():
+    with pytest.raises(UsageError, match="go together"):
+        people.people(8, generator="folder")
