@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,8 @@ from ksame.replace import identities
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, embed
 
+T = TypeVar("T")
+R = TypeVar("R")
 Known = Mapping[str, FloatArray]
 """What each recogniser makes of some views: name to (n, d)."""
 
@@ -57,7 +61,7 @@ def masks(
     tries : int
         Pool faces that are tried, nearest first. Who is recognised in all gets None: they must be covered.
     """
-    codes = [[code_of(model, view) for view in views] for views in people]
+    codes = [_by_two(partial(code_of, model), views) for views in people]
     gamma = np.array([np.mean(own, axis=0)[: len(model.nuisance)] for own in codes])
     source = np.random.default_rng(rng)
 
@@ -73,7 +77,8 @@ def masks(
 
     # the last judge is the slowest and takes 200 MB: it is asked only about those whom the others chose
     quick, slow = (recognisers[:-1], recognisers[-1]) if len(recognisers) > 1 else (recognisers, None)
-    given = _Given(people, [_known(views, quick) for views in people], quick, near, make, wear)
+    old = [dict(zip(quick, _by_two(partial(_codes, views), quick), strict=True)) for views in people]
+    given = _Given(people, old, quick, near, make, wear)
     used = np.zeros((len(people), len(pool_codes)), bool)
     chosen: dict[int, _Trial] = {}
     left = list(range(len(people)))
@@ -151,16 +156,21 @@ def _tried(
     ``order`` is that in which views are looked at: one that gave a mask away will be the first next time.
     """
     new: dict[int, View] = {}
+
+    def look(name: str, view: int) -> FloatArray:
+        new[view] = new.get(view) or given.wear(i, mask, view)
+        return _codes([new[view]], name)
+
     seen: dict[str, FloatArray] = {}
     for name in given.judges:
-        each = []
-        for view in list(order):
-            new[view] = new.get(view) or given.wear(i, mask, view)
-            each.append(embed(name, new[view].rgb, new[view].points[None]))
-            if apart({name: each[-1]}, others) <= best:  # one look that gives the person away is enough
-                order.remove(view)
-                order.insert(0, view)
-                return None
+        each: list[FloatArray] = []
+        for at in range(0, len(order), 2):
+            each += _by_two(partial(look, name), order[at : at + 2])
+            for view, code in zip(order[at : at + 2], each[at:], strict=True):
+                if apart({name: code}, others) <= best:  # one look that gives the person away is enough
+                    order.remove(view)
+                    order.insert(0, view)
+                    return None
         seen[name] = np.concatenate(each)
     return seen
 
@@ -168,10 +178,10 @@ def _tried(
 def _seen_through(given: _Given, chosen: Mapping[int, _Trial], judge: str, margin: float) -> list[int]:
     """Return whose new face one more judge finds nearer to somebody than the others did."""
     weights.let_go(*given.judges)
-    known = {-1 - i: _known(views, [judge]) for i, views in enumerate(given.people)}
+    known = {-1 - i: {judge: _codes(views, judge)} for i, views in enumerate(given.people)}
     for i, one in chosen.items():
-        worn = [given.wear(i, one.mask, view) for view in range(len(given.people[i]))]
-        known[i] = _known(worn, [judge])
+        worn = _by_two(partial(given.wear, i, one.mask), range(len(given.people[i])))
+        known[i] = {judge: _codes(worn, judge)}
     return [
         i
         for i, one in chosen.items()
@@ -198,12 +208,17 @@ def apart(new: Known, others: Sequence[Known]) -> float:
     return float(min(ratios, default=np.inf))
 
 
-def _known(views: Sequence[View], recognisers: Sequence[str]) -> Known:
-    """Return what each recogniser makes of some views: name to (n, d)."""
-    return {
-        name: np.concatenate([embed(name, view.rgb, view.points[None]) for view in views])
-        for name in recognisers
-    }
+def _codes(views: Sequence[View], recogniser: str) -> FloatArray:
+    """Return what a recogniser makes of some views, (n, d)."""
+    return np.concatenate([embed(recogniser, view.rgb, view.points[None]) for view in views])
+
+
+def _by_two(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Return the results of some work, two at a time: as often as a network is open at no cost."""
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(work, items))
 
 
 def _worn(mask: Mask, view: View, code: FloatArray, texture: Texture) -> View:
