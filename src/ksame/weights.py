@@ -428,14 +428,15 @@ def infer(
 
 def get_ready(name: str | Path, *, inner: str | None = None, shape: tuple[int, ...] | None = None) -> None:
     """Open a network before ``infer`` is called with the same options: that takes up to a second."""
-    _idle[name, inner, shape].append(_borrowed(name, inner, shape))
+    if (name, inner, shape) not in _idle:
+        _idle[name, inner, shape].append(_borrowed(name, inner, shape))
 
 
 def let_go(*names: str | Path) -> None:
     """Free the memory of networks that will not be asked soon; a later ``infer`` opens them again."""
-    for key, idle in list(_idle.items()):
+    for key in list(_idle):
         if key[0] in names:
-            idle.clear()
+            del _idle[key]
 
 
 def inputs(file: Path) -> list[tuple[int, ...]]:
