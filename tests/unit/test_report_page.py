@@ -23,9 +23,11 @@ from ksame.attack.score import Result, score, verdict
 from ksame.core import Guarantee
 from ksame.release import verify
 from ksame.report import charts
+from ksame.report.afresh import unlike
 from ksame.report.page import page
 from ksame.report.record import Pair, Report
 from ksame.report.words import best, headline, iso20889, strongest, wp216
+from ksame.represent.generator import GeneratorSpace
 from ksame.utility import worse
 
 PNG = media.encode_png(np.full((8, 6, 3), 120, np.uint8))
@@ -446,3 +448,10 @@ def test_who_is_treated_worse_is_told_where_it_is_more_than_noise() -> None:
     html = Text(page(report(utility=measured)))
     assert says[0] in html.text
     assert "not measured: it needs to be known" in Text(drawn("no certificate, nothing tried")).text
+
+
+def test_an_imitation_by_another_generator_is_weaker():
+    own = GeneratorSpace.shipped().digest
+    assert list(unlike({"method": "anonfaces", "map": own})) == []
+    (says,) = unlike({"method": "anonfaces", "map": own[::-1]})
+    assert "generator" in says

@@ -16,8 +16,10 @@ from ksame.core import UsageError
 from ksame.gather import Source
 from ksame.obscure import METHODS as AD_HOC
 from ksame.pipeline import METHODS, deidentify
+from ksame.portraits.group import EMBEDDINGS
 from ksame.release import Release
 from ksame.represent import AppearanceSpace
+from ksame.represent.generator import GeneratorSpace
 
 
 class Made(NamedTuple):
@@ -37,6 +39,9 @@ def unlike(certificate: Mapping[str, Any]) -> Iterator[str]:
     model, select = certificate.get("model"), certificate.get("select")
     if model is not None and model != AppearanceSpace.shipped().digest:
         yield "The parrot attack drew with the model of the package, not that of the release: it is weaker."
+    learnt = certificate.get("map")
+    if learnt is not None and learnt != GeneratorSpace.shipped().digest:
+        yield "The parrot attack drew with the package's generator, not that of the release: it is weaker."
     if select is not None and select not in PREDICTED:
         yield "The parrot attack did not know by which labels people were kept apart: it is weaker."
 
@@ -97,6 +102,7 @@ def _release(
         select=select if select in PREDICTED else None,  # a column of the publisher's csv is not known
         expression=certificate.get("expression", "drop"),
         composite=certificate.get("composite") or "picture",
+        embedding=certificate.get("embedding", EMBEDDINGS[0]),
         jobs=jobs,
     )
 
