@@ -138,12 +138,14 @@ def test_between_the_lips_are_the_colours_that_were_seen_there(seed, scale):
     for _ in range(10):
         row, column = (np.random.default_rng(seed).integers(side) for side in mouth.inside.shape[:2])
         share = mouth.inside[row, column, 0]
-        wanted = oracles.between_lips(mouth.height[row, column], colours)
+        wanted = mouth.shade[0, column, 0] * oracles.between_lips(mouth.height[row, column], colours)
         y, x = mouth.place[0].start + row, mouth.place[1].start + column
         np.testing.assert_allclose(face[y, x], (1 - share) * 90 + share * wanted, atol=1e-2)
     middle = (mesh[13] + mesh[14]) / 2
     x, y = middle.round().astype(int)
     assert np.abs(face[y, x] - before[y, x]).max() > 1
+    left, centre = (mouth.shade[0, int(at) - mouth.place[1].start, 0] for at in (mesh[78, 0], x))
+    assert left < 0.7 < 0.99 < centre  # corners are dark
     changed = np.abs(face - before).max(axis=2) > 0.5
     rows, columns = np.nonzero(changed)
     low, high = mesh[list(INNER_LIPS)].min(axis=0) - 4, mesh[list(INNER_LIPS)].max(axis=0) + 4

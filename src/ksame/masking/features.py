@@ -37,6 +37,7 @@ class Mouth(NamedTuple):
 
     place: tuple[slice, slice]
     height: FloatArray  # (h, w): 0 at the upper lip, 1 at the lower one
+    shade: FloatArray  # (1, w, 1): 1 in the middle, less in the corners
     inside: Picture  # (h, w, 1): 1 between the lips
 
     def paint(self, face: Picture, colours: FloatArray) -> None:
@@ -44,7 +45,7 @@ class Mouth(NamedTuple):
         rows = np.clip(self.height * len(colours) - 0.5, 0, len(colours) - 1)
         above = np.minimum(rows.astype(np.intp), len(colours) - 2)
         share = (rows - above)[..., None]
-        teeth = (1 - share) * colours[above] + share * colours[above + 1]
+        teeth = self.shade * ((1 - share) * colours[above] + share * colours[above + 1])
         face[self.place] += self.inside * (teeth - face[self.place])
 
 
@@ -165,7 +166,9 @@ def mouth(mesh: FloatArray) -> Mouth:
     cv2.fillPoly(inside, [_fixed(lips[list(INNER_LIPS)])], 1.0, cv2.LINE_8, 3)
     soft = cv2.GaussianBlur(inside, (0, 0), max(0.3, 0.012 * float(np.ptp(mesh[list(INNER_LIPS), 0]))))
     height = np.clip((y[:, None] - top) / np.maximum(bottom - top, 1), 0, 1)
-    return Mouth(place, height, soft[..., None])
+    corner, width = mesh[INNER_LIPS[0], 0], np.ptp(mesh[list(INNER_LIPS), 0])
+    shade = 0.4 + 0.6 * np.sqrt(np.sin(np.pi * np.clip((x - corner) / width, 0, 1)))
+    return Mouth(place, height, shade[None, :, None], soft[..., None])
 
 
 def lids(picture: Picture, mesh: FloatArray) -> tuple[Lids, Lids]:

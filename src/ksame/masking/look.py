@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -19,6 +19,8 @@ from ksame.represent.appearance import TEXTURE
 _SIZE, _MARGIN = 256, 1.5  # px: the closer network's input, and how much larger than the face it is
 INNER, SHAPE = "face_landmarks_detector.tflite", (1, _SIZE, _SIZE, 3)
 _ROWS = 5  # colours between the upper lip and the lower one
+# points of cheeks, nose and the middle of the forehead: away from beards, hair, brows and glasses
+SKIN = [36, 50, 101, 117, 118, 205, 266, 280, 330, 346, 347, 425, 5, 195, 197, 9, 151]
 
 
 class View(NamedTuple):
@@ -29,12 +31,12 @@ class View(NamedTuple):
 
 
 def code_of(model: AppearanceSpace, view: View) -> FloatArray:
-    """Return what a frame shows of a face, to draw it by: (d + 936 + 15,).
+    """Return what a frame shows of a face, to draw it by: (d + 936 + 3 + 15,).
 
     First gamma', light and pose included. Then where a closer look sees the landmarks, as the difference
     from the mesh on the model's frame: lids, brows and lips, which the network that finds faces does not
     follow well. Without the weight ``landmarker`` the differences are 0, and expressions are weaker. Last
-    the colours between the lips, from above to below: a band of teeth, but no tooth.
+    the colour of the skin, and those between the lips from above to below: a band of teeth, but no tooth.
     """
     left, top, right, bottom = around(view.points, view.rgb.shape)
     mesh = view.points - (left, top)
@@ -45,7 +47,9 @@ def code_of(model: AppearanceSpace, view: View) -> FloatArray:
     gamma = model.encode(faces, nuisance=True)[0]
     seen = closer(area, mesh) if weights.cached("landmarker") else mesh
     on_frame = similarity(mesh, model.shape)[:, :2]
-    return np.concatenate([gamma, ((seen - mesh) @ on_frame.T).ravel(), _between(area, seen).ravel()])
+    away = (seen - mesh) @ on_frame.T
+    skin = colour_of(face, transform(TEXTURE * to_frame(mesh), mesh))
+    return np.concatenate([gamma, away.ravel(), skin, _between(area, seen).ravel()])
 
 
 def landmarks_of(points: FloatArray, code: FloatArray, model: AppearanceSpace) -> FloatArray:
@@ -60,12 +64,31 @@ def mouth_of(code: FloatArray) -> FloatArray:
     return code[-3 * _ROWS :].reshape(_ROWS, 3)
 
 
+def skin_of(code: FloatArray) -> FloatArray:
+    """Return the colour (3,) of the skin in a frame, from ``code_of``."""
+    return code[-3 * _ROWS - 3 : -3 * _ROWS]
+
+
+def colour_of(rgb: NDArray[Any], mesh: FloatArray) -> FloatArray:
+    """Return the colour (3,) of the skin of a face in a picture: that of the middle one of its points.
+
+    Never black, because light is measured by division.
+    """
+    colour: FloatArray = np.maximum(np.median(_at(rgb, mesh[SKIN][None])[0], axis=0), 8.0)
+    return colour
+
+
+def _at(rgb: NDArray[Any], places: FloatArray) -> FloatArray:
+    """Return the colours (h, w, 3) of a picture at some places (h, w, 2)."""
+    seen = cv2.remap(rgb, places.astype(np.float32), None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(seen, np.float64)
+
+
 def _between(rgb: NDArray[np.uint8], mesh: FloatArray) -> FloatArray:
     """Return the mean colours (5, 3) on lines between the lips, from above to below."""
     share = (np.arange(_ROWS) + 0.5)[:, None, None] / _ROWS
     at = (1 - share) * mesh[UPPER[1:-1]] + share * mesh[LOWER[1:-1]]  # (5, 7, 2): without the corners
-    seen = cv2.remap(rgb, at.astype(np.float32), None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    colours: FloatArray = seen.mean(axis=1, dtype=np.float64)
+    colours: FloatArray = _at(rgb, at).mean(axis=1)
     return colours
 
 

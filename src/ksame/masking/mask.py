@@ -28,8 +28,6 @@ from ksame.geometry import (
 )
 from ksame.masking.features import (
     EYES,
-    FEATURES,
-    MOUTH,
     Lids,
     Mouth,
     eyeballs,
@@ -41,8 +39,8 @@ from ksame.masking.features import (
     shut,
     with_eyes,
 )
-from ksame.masking.look import View, closer, code_of, landmarks_of, mouth_of
-from ksame.masking.pictures import LEVELS, nearest, pyramid, scaled, soft_features, spread
+from ksame.masking.look import View, closer, code_of, colour_of, landmarks_of, mouth_of, skin_of
+from ksame.masking.pictures import LEVELS, nearest, pyramid, scaled, spread
 from ksame.render import around, meet, smooth
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
@@ -115,18 +113,13 @@ class Mask:
 
     @cached_property
     def base(self) -> tuple[Picture, ...]:
-        """The new face on the mean shape in the scene's light, in three sizes: t_bar + Phi_t beta_d (7.6).
-
-        Its skin is brought to the colour of the face it replaces, once: each frame anew it would flicker.
-        """
+        """The new face on the mean shape in the scene's light, in three sizes: t_bar + Phi_t beta_d (7.6)."""
         model, (height, width) = self.model, self.model.detail.shape[:2]
         plain = model.texture.astype(np.float32)
         change = self._texture(np.where(model.nuisance, 0.0, self.gamma_d)) - plain
-        change = soft_features(self._small(change), model.small_shape)[model.raster.covered].ravel()
         change += self._light(_lit(self.gamma_d, model))
         picture = model.detail + scaled(self._small(change), self._scale / TEXTURE, (width, height))
-        gain = self._colour(self._own) / self._colour(plain + change)
-        return pyramid(spread(gain * picture, model.shape * self._scale))
+        return pyramid(spread(picture.astype(np.float32), model.shape * self._scale))
 
     def worn(self, points: FloatArray) -> FloatArray:
         """Return the new mesh (468, 2) for a frame's own: moved as its size and roll say (7.5)."""
@@ -215,12 +208,12 @@ class Mask:
         """Return the new face on the mean shape as a frame with this code has it: + gamma' - gamma [S 7.2].
 
         ``eyes`` says how far each is shut. Deviation: a face in half the light has half the contrast, which
-        no sum of axes says; so the light is a factor. Of the rest only the axes of light are added, in grey:
-        the others brought glasses and shadows of the person along, and recognisers were nearer. Between the
-        lips are the frame's own colours, of which the axes have hardly any.
+        no sum of axes says; so the light is a factor, by the colour of the skin. Of the rest only the axes of
+        light are added, in grey: the others brought glasses and shadows of the person along, and recognisers
+        were nearer. Between the lips are the frame's own colours, of which the axes have hardly any.
         """
         base, model = self.base[level], self.model
-        light = self._colour(self._texture(code)) / self._colour(self._own)  # (3,)
+        light = (skin_of(code) / self._skin).astype(np.float32)  # (3,)
         turned = self._light(_lit(code, model) - _lit(self.gamma, model))
         size = (base.shape[1], base.shape[0])
         change = scaled(self._small(turned - turned.mean()), self._scale / TEXTURE / 2**level, size)
@@ -260,23 +253,10 @@ class Mask:
         added = self._texture(lit) - self.model.texture.astype(np.float32)
         return np.repeat(added.reshape(-1, 3).mean(axis=1), 3)
 
-    def _colour(self, texture: Picture) -> Picture:
-        """Return the colour (3,) of the skin of a texture (3p,); never black, as light is a division."""
-        colour: Picture = np.maximum(texture.reshape(-1, 3)[self._skin].mean(axis=0), 8)
-        return colour
-
     @cached_property
-    def _skin(self) -> NDArray[np.bool_]:
-        """Which pixels (p,) of a texture are skin: neither hair nor eyes, brows, lips, nor what is behind."""
-        shape, covered = self.model.small_shape, self.model.raster.covered
-        region = np.zeros(covered.shape, np.uint8)
-        oval = shape[list(OVAL)]
-        middle = oval.mean(axis=0)
-        cv2.fillPoly(region, [(middle + 0.8 * (oval - middle)).round().astype(np.int32)], 1)
-        region[int(shape[MOUTH, 1].min()) :] = 0  # a beard is no skin either
-        for feature in FEATURES:
-            cv2.fillConvexPoly(region, cv2.convexHull(shape[feature].round().astype(np.int32)), 0)
-        return np.asarray(region[covered] > 0)
+    def _skin(self) -> FloatArray:
+        """The colour (3,) of the new face's skin."""
+        return colour_of(self.base[-1], self.landmarks * self._scale / 2 ** (LEVELS - 1))
 
     @cached_property
     def _triangles(self) -> IntArray:
@@ -287,11 +267,6 @@ class Mask:
     def _scale(self) -> float:
         """The size of the model's picture relative to the canonical frame."""
         return float(self.model.detail.shape[1] / FRAME.width)
-
-    @cached_property
-    def _own(self) -> Picture:
-        """The texture (3p,) of the person's mean code."""
-        return self._texture(self.gamma)
 
     @cached_property
     def _axes(self) -> Picture:

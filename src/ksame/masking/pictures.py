@@ -1,4 +1,4 @@
-"""Pictures of new faces: their sizes, their rims, and what of a pool face is not drawn."""
+"""Pictures of new faces: their sizes and their rims."""
 
 from __future__ import annotations
 
@@ -8,28 +8,12 @@ from numpy.typing import NDArray
 
 from ksame.core import FloatArray, IntArray
 from ksame.geometry import OVAL
-from ksame.masking.features import FEATURES, MOUTH, disc
+from ksame.masking.features import disc
 
 Picture = NDArray[np.float32]
 
 LEVELS = 3  # the new face at full, half and quarter size: a small face must not alias
 _RIM = 0.93  # of a face: what lies further out is half hair and ground, in colours of the axes
-# How much of its fine detail a pool face loses around its mouth and its eyes. The axes hold mouths open and
-# shut there, teeth beside lips, rims of glasses; recognisers were no nearer without.
-_MOUTH_SOFT, _EYES_SOFT = 1.0, 0.6
-
-
-def soft_features(change: Picture, shape: FloatArray) -> Picture:
-    """Return a change (h, w, 3) of a face with landmarks (468, 2) that is smooth around mouth and eyes."""
-    region = np.zeros(change.shape[:2], np.float32)
-    for feature in FEATURES:
-        hull = cv2.convexHull(shape[feature].round().astype(np.int32))
-        cv2.fillConvexPoly(region, hull, _MOUTH_SOFT if feature is MOUTH else _EYES_SOFT)
-    wide = float(np.ptp(shape[:, 0]))
-    region = cv2.GaussianBlur(cv2.dilate(region, disc(0.05 * wide)), (0, 0), 0.03 * wide)
-    smooth = cv2.GaussianBlur(change, (0, 0), 0.08 * wide)
-    softened: Picture = change + region[..., None] * (smooth - change)
-    return softened
 
 
 def scaled(picture: Picture, scale: float, size: tuple[int, int]) -> Picture:
