@@ -10,11 +10,12 @@ import pandas as pd
 
 import drawn
 import films
-from ksame.attack.recognise import Recogniser, euclidean
 from ksame.attack.see import Seen
 from ksame.core import Guarantee
+from ksame.faces.join import LEAD
 from ksame.faces.track import Track
 from ksame.geometry import MESH
+from ksame.report.clips import _trimmed
 from ksame.report.footage import Scene, _metadata, _sound
 from ksame.report.page import page
 from ksame.report.record import Film, Report
@@ -26,8 +27,6 @@ from ksame.report.watching import (
     _left,
     _moments,
     all_of,
-    by_sight,
-    chains,
 )
 from ksame.report.words import headline
 
@@ -52,21 +51,14 @@ def clip(frame, xyxy, codes):
     return Watched((9, 9), at, at, seen, seen, no, np.full(n, -1), np.zeros((n, 3)), no, (1,), (2,))
 
 
-def test_people_are_told_by_overlap_and_joined_by_a_recogniser():
-    left, right = [0, 0, 10, 10], [50, 0, 60, 10]
-    one = clip([0, 0, 4, 4], [left, right, right, left], [[0], [9], [9], [0]])
-    two = clip([0], [right], [[0.1]])
-    nobody = clip([], [], np.zeros((0, 1)))
-    sharp = Recogniser("mine", None, None, euclidean, 0.5)
-    names = by_sight([one, two, nobody], sharp)
-    assert names == [["person-001", "person-002", "person-002", "person-001"], ["person-001"], []]
-    assert by_sight([one, two], None)[1] == ["person-003"], "without one nobody can be joined over clips"
-    assert by_sight([nobody], sharp) == [[]]
-
-
-def test_a_face_that_jumps_is_another_one():
-    boxes = np.array([[0, 0, 10, 10], [5, 0, 15, 10], [30, 0, 40, 10], [6, 0, 16, 10.0]])
-    assert chains(np.array([0, 1, 2, 3]), boxes).tolist() == [0, 0, 1, 2]
+def test_margins_in_time_of_a_track_are_left_out():
+    state = np.array(["covered"] * 12 + ["seen"] * 3 + ["covered"] * 4)
+    boxes = np.zeros((19, 4))
+    whole = Track(5, boxes, state, np.zeros((19, MESH, 2), np.int16))
+    some = _trimmed(whole)
+    assert (some.start, len(some)) == (5 + LEAD, 15 - LEAD), "a face that hides longer is hidden, not away"
+    hidden = Track(5, boxes[:2], state[:2], whole.shape[:2])
+    assert _trimmed(hidden) is hidden
 
 
 def test_frames_are_counted_on_from_clip_to_clip():

@@ -21,7 +21,8 @@ from ksame.attack.recognise import RECOGNISERS, Recogniser
 from ksame.attack.score import Result, score
 from ksame.attack.see import Seen, see
 from ksame.core import InputError, IntArray, UsageError
-from ksame.faces.track import Track
+from ksame.faces.join import LEAD
+from ksame.faces.track import Track, marked, people, tracks, watch
 from ksame.faces.tracks_json import from_json
 from ksame.gather import Source, Watch, sources_of
 from ksame.release import Row, read_private
@@ -29,7 +30,9 @@ from ksame.report import footage
 from ksame.report.evidence import Claim, Pairs, gallery_subjects, stem, with_originals
 from ksame.report.footage import Measured, Scene
 from ksame.report.record import IN_VIDEOS, Report, record_of
-from ksame.report.watching import Watched, all_of, by_sight, watched
+from ksame.report.watching import Watched, all_of, watched
+from ksame.represent.embedding import RECOGNISERS as DEEP
+from ksame.represent.embedding import default_recogniser, embed
 
 VIEWS = 10  # original views of a person that an attacker has, spread over the time they are seen
 NOT_TRIED = (
@@ -57,7 +60,7 @@ class Asked(NamedTuple):
 def audit_videos(claim: Claim, asked: Asked) -> Report:
     """Attack and measure the videos of a release: see ``ksame.audit``.
 
-    The tracks in the private folder tell who is where; without them people are told apart by sight.
+    The tracks in the private folder tell who is where; without them the faces of the originals are followed.
 
     Parameters
     ----------
@@ -66,20 +69,25 @@ def audit_videos(claim: Claim, asked: Asked) -> Report:
     asked : Asked
         What is asked.
     """
-    recognisers, jobs, watch = asked.recognisers, asked.jobs, asked.watch
+    recognisers = asked.recognisers
     lbp = RECOGNISERS["lbp"]  # [S 7.5.2]
     looking = [*recognisers, *([] if lbp.name in [one.name for one in recognisers] else [lbp])]
     sources = [Source(video.name, video.path) for video in media.find_videos(asked.originals)]
     pairs = _pairs(claim, sources, asked.private)
     scenes = [_watched(claim, name, pairs, looking, asked) for name in claim.videos if name in pairs.sources]
-    scenes = _named(scenes, recognisers)
+    scenes = _named(scenes)
     whole, person = (
         all_of([s.seen for s in scenes]),
         np.array([p for s in scenes for p in s.person], dtype=str),
     )
     keep = np.concatenate([s.keep for s in scenes])
     crowd = _crowd(
-        asked.gallery, asked.subjects, whole, person, looking, partial(see, jobs=jobs, watch=watch)
+        asked.gallery,
+        asked.subjects,
+        whole,
+        person,
+        looking,
+        partial(see, jobs=asked.jobs, watch=asked.watch),
     )
     probes = np.flatnonzero((person != "") & ~keep)
     results = [*_attacks(claim, whole, person, crowd, recognisers, probes)] if len(probes) else []
@@ -95,7 +103,7 @@ def audit_videos(claim: Claim, asked: Asked) -> Report:
         broken=claim.broken,
         results=tuple(results),
         utility=footage.table(Measured(whole, person, probes, strangers), looking, results, visible),
-        detected=footage.detected(scenes, jobs),
+        detected=footage.detected(scenes, asked.jobs),
         residual_faces=int(visible.sum()) + sum(len(s.seen.bare) + len(s.seen.left) for s in scenes),
         pairs=footage.strips(claim, scenes, shown, asked.show_originals),
         missing=pairs.missing,
@@ -124,7 +132,9 @@ def _pairs(claim: Claim, originals: Sequence[Source], private: Path | None) -> P
     lost = len(claim.videos) - len(found)
     notes = [f"{lost} published videos have no original here, and were not looked at."] if lost else []
     if private is None:
-        notes.append("There are no tracks: people were told apart by sight, frame by frame.")
+        notes.append(
+            "There are no tracks: the faces of the originals were followed, and told apart by a recogniser."
+        )
     return Pairs(told.rows, found, (*notes, *told.notes), told.missing)
 
 
@@ -135,39 +145,61 @@ def _watched(claim: Claim, name: str, pairs: Pairs, recognisers: Sequence[Recogn
     clip, published = media.probe(original), claim.folder / name
     inputs = [row.input for row in pairs.rows if row.output == name]
     paper = asked.private / "tracks" / f"{inputs[0]}.json" if asked.private is not None and inputs else None
-    tracks: tuple[Track, ...] = ()
     if paper is not None and paper.is_file():
-        count = sum(1 for _ in media.frames(original, broken=[]))
+        count = sum(1 for _ in media.frames(original, broken=[], exact=False))
         text = paper.read_text(encoding="utf-8")
-        tracks = from_json(text, width=clip.width, height=clip.height, frames=count)
+        told = from_json(text, width=clip.width, height=clip.height, frames=count)
+    else:
+        told = _followed(original, asked)
     seen = watched(
         original,
         published,
         recognisers,
-        tracks=tracks,
+        tracks=told,
         most=asked.frames,
         jobs=asked.jobs,
         watch=asked.watch,
     )
     if seen.frames[1] == 0:
         raise InputError(f"{name} has no picture that can be read: nothing can be attacked.")
-    return Scene(name, original, published, clip, tracks, seen)
+    return Scene(name, original, published, clip, told, seen)
 
 
-def _named(scenes: Sequence[Scene], recognisers: Sequence[Recogniser]) -> list[Scene]:
-    """Say who each face is: as the tracks do, or by sight where there are none."""
-    blind = [scene for scene in scenes if not scene.tracks]
-    sharp = next((one for one in recognisers if one.same_person is not None), None)
-    guessed = (
-        dict(zip([s.file for s in blind], by_sight([s.seen for s in blind], sharp), strict=True))
-        if blind
-        else {}
+def _followed(original: Path, asked: Asked) -> tuple[Track, ...]:
+    """Follow the faces of an original whose tracks nobody has: a detector alone overlooks half a face."""
+    recogniser = default_recogniser()
+    seen = watch(
+        media.frames(original, broken=[], exact=False),
+        embed=partial(embed, recogniser),
+        threads=asked.jobs or 2,
     )
+    return tuple(map(_trimmed, tracks(seen, same=DEEP[recogniser].same_person)))
+
+
+def _trimmed(track: Track) -> Track:
+    """Return a track without its margins in time, where there is no face yet, or none any more."""
+    there = np.flatnonzero(track.state != "covered")
+    if not len(there):
+        return track
+    first = min(LEAD, int(there[0]))
+    last = max(len(track) - LEAD, int(there[-1]) + 1)
+    some = slice(first, last)
+    box, state, shape = track.box[some], track.state[some], track.shape[some]
+    return replace(track, start=track.start + first, box=box, state=state, shape=shape)
+
+
+def _named(scenes: Sequence[Scene]) -> list[Scene]:
+    """Say who each face is: as the tracks do, or by their codes where these were followed here."""
+    blind = [scene for scene in scenes if not all(track.person for track in scene.tracks)]
+    if blind:
+        who = people([scene.tracks for scene in blind], DEEP[default_recogniser()].same_person)
+        marks = [marked(s.tracks, names, np.zeros(len(names))) for s, names in zip(blind, who, strict=True)]
+        told = {scene.file: found for scene, found in zip(blind, marks, strict=True)}
+        scenes = [scene._replace(tracks=told.get(scene.file, scene.tracks)) for scene in scenes]
     named = []
     for scene in scenes:
-        who = [*(track.person for track in scene.tracks), ""]  # -1: no track
-        told = guessed[scene.file] if scene.file in guessed else [who[track] for track in scene.seen.track]
-        named.append(scene._replace(person=tuple(told)))
+        names = [*(track.person for track in scene.tracks), ""]  # -1: no track
+        named.append(scene._replace(person=tuple(names[track] for track in scene.seen.track)))
     return named
 
 

@@ -23,7 +23,6 @@ from ksame.attack.see import Seen, see
 from ksame.core import FloatArray, IntArray
 from ksame.faces.detect import residual
 from ksame.faces.landmarks import landmarks
-from ksame.faces.subjects import auto
 from ksame.faces.track import Track
 from ksame.gather import Source, Watch, side_by_side
 from ksame.geometry import with_ring
@@ -34,7 +33,6 @@ Grey = NDArray[np.uint8]  # (h, w)
 LOOK = 640  # px: the longest side at which the second detector searches
 SURE = 0.75  # the score from which it needs no mesh to agree
 TOGETHER = 4e6  # pixels of the frames that are looked at together
-OVERLAP = 0.3  # intersection over union from which faces of successive frames are one
 
 
 class Moment(NamedTuple):
@@ -326,55 +324,3 @@ def all_of(clips: Sequence[Watched]) -> Watched:
         for clip, (start, _) in zip(clips, counts, strict=False)
     ]
     return _joined(moved, (counts[-1][0], counts[-1][1]))
-
-
-def by_sight(clips: Sequence[Watched], recogniser: Recogniser | None) -> list[list[str]]:
-    """Return who the faces of each clip are when nobody says so.
-
-    Faces that overlap from one frame to the next are one; these are joined over time and over clips by a
-    recogniser, if there is one with a threshold.
-    """
-    numbers = [chains(clip.frame, clip.before.xyxy) for clip in clips]
-    offsets = np.cumsum([0, *(int(own.max(initial=-1)) + 1 for own in numbers)])
-    flat = np.concatenate([own + start for own, start in zip(numbers, offsets, strict=False)])
-    if not len(flat):
-        return [[] for _ in clips]
-    names = [f"person-{n + 1:03}" for n in range(offsets[-1])]
-    if recogniser is not None and recogniser.same_person is not None:
-        codes = np.concatenate([clip.before.codes[recogniser.name] for clip in clips])
-        names = auto([codes[flat == n].mean(axis=0) for n in range(offsets[-1])], recogniser.same_person)
-    ends = np.cumsum([len(own) for own in numbers])[:-1]
-    return [[names[n] for n in part.tolist()] for part in np.split(flat, ends)]
-
-
-def chains(frame: IntArray, xyxy: FloatArray) -> IntArray:
-    """Return for each face (n,) the number of its chain: it overlaps most with a face of the frame before.
-
-    Examples
-    --------
-    >>> boxes = np.array([[0, 0, 9, 9], [50, 0, 59, 9], [51, 0, 60, 9], [1, 0, 10, 9], [90, 0, 99, 9.0]])
-    >>> chains(np.array([0, 0, 5, 5, 5]), boxes).tolist()
-    [0, 1, 1, 0, 2]
-    """
-    number = np.full(len(frame), -1, np.intp)
-    before: list[int] = []
-    count = 0
-    for at in np.unique(frame):
-        now = np.flatnonzero(frame == at).tolist()
-        pairs = [(_overlap(xyxy[i], xyxy[j]), i, j) for i in now for j in before]
-        taken: set[int] = set()
-        for share, i, j in sorted(pairs, reverse=True):
-            if share > OVERLAP and number[i] < 0 and j not in taken:
-                number[i] = number[j]
-                taken.add(j)
-        for i in now:
-            if number[i] < 0:
-                number[i], count = count, count + 1
-        before = now
-    return number
-
-
-def _overlap(a: FloatArray, b: FloatArray) -> float:
-    """Return the intersection over union of two boxes."""
-    common = np.prod(np.clip(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0, None))
-    return float(common / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - common))
