@@ -203,7 +203,7 @@ def _whitening(read: FloatArray) -> tuple[FloatArray, FloatArray]:
         values, vectors = np.linalg.eigh(block.T @ block / len(block))
         values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
         axes[row : row + count, column : column + block.shape[1]] = (
-            vectors / np.sqrt(np.maximum(values, 1e-9 * values[0]))
+            vectors / np.sqrt(np.maximum(values, 1e-4 * values[0]))
         ).T
         row, column = row + count, column + block.shape[1]
     return centre, axes

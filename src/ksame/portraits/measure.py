@@ -35,7 +35,7 @@ def look(pictures: NDArray[np.uint8], space: GeneratorSpace | None = None) -> Dr
     rows, faces = largest(pictures)
     read = features(faces) if len(faces) else np.zeros((0, 0))
     seen = attributes_of(faces, read, space)
-    seen[:, -1] = [_busy(pictures[row]) for row in rows]
+    seen[:, ATTRIBUTES.index("ground")] = [_busy(pictures[row]) for row in rows]
     return Drawn(rows, faces, read, seen)
 
 
@@ -70,9 +70,10 @@ def attributes_of(faces: FaceSet, read: FloatArray, space: GeneratorSpace | None
         return np.zeros((0, len(ATTRIBUTES)))
     on = on_frame(faces)
     seen = attributes(faces.rgb, on * (faces.rgb.shape[2] / FRAME.width))
-    worn = np.zeros((len(faces), 2)) if space is None else space.wearing(space.whitened(read))
+    none = np.zeros((len(faces), 1))
+    worn = none[:, [0, 0]] if space is None else space.wearing(space.whitened(read))
     told = [_odds(seen.gender_score), seen.age, _odds(seen.expression_score), seen.lightness, seen.ita]
-    return np.column_stack([*told, shape_attributes(on), worn, np.zeros(len(faces))])
+    return np.column_stack([*told, shape_attributes(on), worn, none])
 
 
 def _odds(probability: FloatArray) -> FloatArray:

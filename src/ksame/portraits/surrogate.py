@@ -29,16 +29,19 @@ THRESHOLDS = {"sface": 1.128, "mobilefacenet": 1.01, "facenet": 0.91, "dlib": 0.
 its authors, and where one in 1,000 pairs of strangers among 341 legislators is nearer."""
 
 GAIN = 1.3  # a mean of people, read off by a regression, is paler than any of them
-SPIRIT = 0.75  # how much of a random face goes in: means of groups are too much alike
+SPIRIT = 0.7  # how much of a random face goes in: means of groups are too much alike
 MALE, SMILING, NEUTRAL = 4.0, 3.0, -1.5  # log odds at which nobody doubts it
 PLAIN = 1.0  # of the ground
-_NEAR = {"gender": 2.0, "age": 4.0, "smile": 1.5, "light": 1.5, "tone": 5.0, "yaw": 3.0}
-_NEAR |= {"nose": 1.5, "lips": 1.5, "width": 4.0}  # near enough
+_NEAR = {"gender": 2.0, "age": 5.0, "smile": 1.5, "light": 2.0, "tone": 8.0, "yaw": 4.0}
+_NEAR |= {"nose": 2.0, "lips": 2.0, "width": 6.0}  # near enough
+_FLAWED = {"ground": 3.6, "hat": -2.25, "glasses": -1.6}  # from where on there is what nobody asked for
+_ODD = 1.4  # standard deviations of the mesh: beyond are features that melt
 _CORRECTIONS = 2  # looks at a picture before it is taken as it is
+_FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
 _STEP = 0.7  # of what is off, that a correction makes good
-_TRIES = 6  # random faces for a group whom no weights protect
+_TRIES = 4  # random faces for a group whom no weights protect
 _SPIRITS = 1500  # random styles to choose from
-_AMONG = 12  # those that must be changed least to fit a group
+_AMONG = 15  # of those that nobody has yet, the ones that must be changed least to fit a group
 
 
 class Portraits(NamedTuple):
@@ -72,7 +75,7 @@ def portraits(
     partition: Partition,
     *,
     random_weights: float | None = None,
-    rounds: int = 2,
+    rounds: int = 1,
     beta: float = 0.1,
     plain: bool = False,
     rng: np.random.Generator,
@@ -129,6 +132,7 @@ class _Take(NamedTuple):
     code: FloatArray
     seen: Drawn | None
     error: float  # of the attribute that is farthest off, in what is near enough
+    flaws: float  # 0: it looks like a photo of a bare-headed person
 
 
 @dataclass(eq=False)
@@ -166,7 +170,7 @@ class _Studio:
         """Try other random faces for a group in whose portrait somebody is recognised, and keep the best."""
         best = self._now(number, rows)
         for tried in range(1, _TRIES + 1):
-            if not best[0]:
+            if best[0] < _FINE:
                 break
             self._take(code, number, rows, tried)
             best = min(best, self._now(number, rows), key=lambda one: one[0])
@@ -214,13 +218,17 @@ class _Studio:
         What must be steered far leaves the space of faces.
         """
         begun = self._begun(code) + SPIRIT * self.styles
-        fit = np.argsort(self.space.effort(begun, self._asked(begun, wish)))[:_AMONG]
-        return self.rng.permutation(fit)
+        effort = self.space.effort(begun, self._asked(begun, wish))
+        effort[[spirit for tried in self.spirits.values() for spirit in tried]] = np.inf
+        return self.rng.permutation(np.argsort(effort)[:_AMONG])[: _TRIES + 1]
 
     def _asked(self, codes: FloatArray, wish: Mapping[str, float]) -> FloatArray:
         """Return the attributes (n, a) that codes should get: the wishes, and less than usual of the rest."""
         told = self.space.told(codes)
-        asked = np.minimum(told, self.space.level - 0.5 * self.space.unit)  # of glasses, hat and ground
+        asked = told.copy()
+        for name in _FLAWED:
+            at = ATTRIBUTES.index(name)
+            asked[:, at] = np.minimum(told[:, at], self.space.level[at] - 0.5 * self.space.unit[at])
         for name, value in wish.items():
             asked[:, ATTRIBUTES.index(name)] = value
         return asked
@@ -234,19 +242,30 @@ class _Studio:
             seen = look(self.space.draw(code[None], self.generator, half=True), self.space)
             if not len(seen.rows):  # too far out to be a face
                 code = self.space.mean + 0.8 * (code - self.space.mean)
-                best = best or _Take(code, None, np.inf)
+                best = best or _Take(code, None, np.inf, np.inf)
                 continue
             off = _off(wish, dict(zip(ATTRIBUTES, seen.attributes[0].tolist(), strict=True)))
             error = max(abs(value) / _NEAR[name] for name, value in off.items())
-            if best is None or error < best.error:
-                best = _Take(code, seen, error)
-            if error <= 1:
+            take = _Take(code, seen, error, self._flaws(seen, wish))
+            if best is None or max(error, 1) + take.flaws < max(best.error, 1) + best.flaws:
+                best = take
+            if error <= 1 or take.flaws > 1:  # a picture that is no good need not be right
                 break
             most = dict(zip(ATTRIBUTES, self.space.unit.tolist(), strict=True))
             step = {name: float(np.clip(_STEP * by, -most[name], most[name])) for name, by in off.items()}
             code = self.space.moved(code, step)
         assert best is not None  # there is at least one look
         return best
+
+    def _flaws(self, seen: Drawn, wish: Mapping[str, float]) -> float:
+        """Return how much is wrong with a picture: features that melt, a busy ground, a hat, glasses."""
+        odd = float(self.space.oddness(self.space.whitened(seen.read))[0])
+        wrong = [max(0.0, odd / _ODD - 1) * 4]
+        for name, most in _FLAWED.items():
+            at = ATTRIBUTES.index(name)
+            if name not in wish:
+                wrong.append(max(0.0, (float(seen.attributes[0, at]) - most) / float(self.space.unit[at])))
+        return max(wrong)
 
     def _recognised(self, number: int, rows: IntArray) -> NDArray[np.bool_]:
         """Return which faces of a group some recogniser takes for its portrait."""
@@ -256,7 +275,7 @@ class _Studio:
         return risk
 
     def _badness(self, number: int, rows: IntArray) -> float:
-        """Return how many are recognised, or would be in another group's portrait; none is 0."""
+        """Return how bad it is: people are recognised, or it is like another's, or does not look right."""
         if not self.faces[number]:
             return float(len(rows) + 1)
         alike = sum(
@@ -265,7 +284,8 @@ class _Studio:
             for place, other in self.faces.items()
             if place < number and other
         )
-        return float(self.risky[number].sum() + 0.5 * bool(alike))
+        take = self.takes[number]
+        return float(self.risky[number].sum() + 0.5 * bool(alike) + min(take.flaws, 0.9) / 2)
 
 
 def _off(wish: Mapping[str, float], seen: Mapping[str, float]) -> dict[str, float]:

@@ -37,7 +37,7 @@ ATTRIBUTES = (
 then on the canonical frame, in pixels, how far the head is turned and how wide nose, lips and face are; how
 surely there are glasses or a hat, as log odds; and how busy the ground is, which only drawn pictures have."""
 COLOUR_FROM = 10  # of MobileStyleGAN's 23 rows; in general this share of them
-BLOCKS: Mapping[str, int] = {"mobilefacenet": 192, "mesh": 40, "pixels": 80}
+BLOCKS: Mapping[str, int] = {"mobilefacenet": 128, "mesh": 40, "pixels": 80}
 """What is read off a photo, and how many principal components of it are used."""
 _SMALL = (16, 20)  # px: the registered face as the map sees it
 _MOST = 4.0  # standard deviations: what is further out is an error of measurement
@@ -143,6 +143,12 @@ class GeneratorSpace:
         """Return features (n, f) as principal components (n, x) of unit variance."""
         white: FloatArray = np.clip((seen - self.centre) @ self.axes.T, -_MOST, _MOST)
         return white
+
+    def oddness(self, read: FloatArray) -> FloatArray:
+        """Return how unusual the shapes of whitened faces (n, x) are, in standard deviations (n,)."""
+        mesh = slice(BLOCKS["mobilefacenet"], BLOCKS["mobilefacenet"] + BLOCKS["mesh"])
+        odd: FloatArray = np.sqrt((read[:, mesh] ** 2).mean(axis=1))
+        return odd
 
     def wearing(self, read: FloatArray) -> FloatArray:
         """Return how surely there are glasses and a hat (n, 2), as log odds."""
