@@ -298,6 +298,7 @@ def test_a_pool_of_people_is_drawn(space):
     assert (pool.codes[:, model.nuisance] == 0).all()
     assert (pool.labels[:, 2] <= -0.75).all()  # nobody smiles
     assert "were not compared with the photos" in pool.checked
+    assert "not for commercial use" in pool.checked
     limit = RECOGNISERS["sface"].same_person
     (good, before), (also, after) = (look(codes, model, "sface") for codes in (pool.codes, pool.deidentified))
     assert good.all() and also.all()

@@ -13,7 +13,7 @@ from ksame.core import FloatArray, RandomState
 from ksame.pool import Pool
 from ksame.pool.build import APART, Candidates, grown
 from ksame.pool.build import look as seen_of
-from ksame.portraits.group import tools
+from ksame.portraits.group import NON_COMMERCIAL, tools
 from ksame.portraits.learn import SPAN
 from ksame.portraits.measure import Drawn, look
 from ksame.portraits.surrogate import MALE, NEUTRAL, known
@@ -49,7 +49,7 @@ def people(
     Parameters
     ----------
     size : int
-        Number of identities, at least 2k. A drawn face takes half a second, and of four one is taken.
+        Number of identities, at least 2k. A drawn face takes half a second.
     generator, model : str or path
         ``shipped``, or the folder of a generator and the map that was learnt from it.
     space : AppearanceSpace, optional
@@ -66,8 +66,9 @@ def people(
     rng = np.random.default_rng(seed)
     model_of_videos = space or AppearanceSpace.shipped()
     casting = _Casting(guide, draws, model_of_videos, rng, batch=min(_BATCH, 2 * size))
+    said = _said() + (f" {NON_COMMERCIAL}" if str(generator) == "shipped" else "")
     return grown(
-        size, casting.more, model_of_videos, k=k, recogniser=JUDGES[0], said=_said(), rng=rng, watch=watch
+        size, casting.more, model_of_videos, k=k, recogniser=JUDGES[0], said=said, rng=rng, watch=watch
     )
 
 
