@@ -165,7 +165,7 @@ def at_rest(pair: NDArray[np.uint8], points: FloatArray) -> bool:
         Its mesh in one of them.
     """
     marks = points[[*LEFT_EYE, *RIGHT_EYE, *INNER_LIPS, *STILL_POINTS]].astype(np.float32)[:, None]
-    moved, found, _ = cv2.calcOpticalFlowPyrLK(pair[1], pair[0], marks, None)  # type: ignore[call-overload]
+    moved, found, _ = cv2.calcOpticalFlowPyrLK(pair[1], pair[0], marks, None)
     far = np.linalg.norm(moved - marks, axis=2)[found.ravel() == 1]
     return bool(len(far) and np.median(far) <= REST * np.ptp(points[:, 0]))
 
