@@ -62,12 +62,18 @@ def assumed(texture: Texture) -> str:
 
 
 def closer() -> list[str]:
-    """Return the network that looks closer at lids, brows and lips, if it is here or can be had."""
-    try:
-        weights.fetch(["landmarker"])
-    except WeightsError:
-        return []
-    return ["landmarker"]
+    """Return the networks that look closer, if they are here or can be had.
+
+    At lids, brows and lips; and at whether somebody is taken for a man or a woman.
+    """
+    here = []
+    for name in ("landmarker", "gender"):
+        try:
+            weights.fetch([name])
+        except WeightsError:
+            continue
+        here.append(name)
+    return here
 
 
 def shifted(
@@ -191,7 +197,10 @@ def _new_faces(
         some = rows[:: max(1, len(rows) // VIEWS)][:VIEWS]
         views.append([View(pixels(found.sources[found.photo[row]]), faces.points[row]) for row in some])
     rng = np.random.default_rng(seed)
-    made = masks(model, views, pool.codes, pool.deidentified, recognisers=who, texture=texture, rng=rng)
+    made = masks(
+        model, views, pool.codes, pool.deidentified,
+        recognisers=who, texture=texture, male=pool.labels[:, 0], rng=rng,
+    )  # fmt: skip
     return dict(zip(people, made, strict=True))
 
 

@@ -305,6 +305,7 @@ def _new_faces(
         pool.deidentified,
         recognisers=who,
         texture=texture,
+        male=pool.labels[:, 0],
         rng=rng,
     )
     if tell:

@@ -431,3 +431,24 @@ def test_views_are_spread_over_time_and_cut_out(monkeypatch):
     # it is the same face, smaller
     codes = [code_of(model, one)[:84] for one in (view, small)]
     assert np.abs(codes[0] - codes[1]).max() < 0.2 * model.deviation[0]
+
+
+@pytest.mark.parametrize(("score", "place"), [(0.95, 1), (0.5, 0), (0.05, 0)])
+def test_a_man_gets_a_mans_face_and_who_is_unsure_any(monkeypatch, score, place):
+    """The nearest pool face is a woman's, the others are men's."""
+    calls = []
+
+    def blind(name, rgb, points):
+        calls.append(name)
+        return np.array([[4.0 * len(calls)]])
+
+    fake_embed(monkeypatch, blind)
+    monkeypatch.setattr("ksame.masking.choose._male", lambda rgb, points: np.full(len(rgb), score))
+    monkeypatch.setattr("ksame.masking.choose.weights.cached", lambda name: name == "gender")
+    model, (hat, hat_d) = drawn.model(), pool()
+    far = np.linalg.norm(np.where(model.nuisance, 0, hat - code_of(model, people()[0])[:84]), axis=1)
+    order = np.argsort(far)
+    male = np.where(np.arange(len(hat)) == order[0], -1.0, 1.0)
+    (made,) = masks(model, [[people()[0]]], hat, hat_d, recognisers=["sface"], male=male)
+    assert made is not None
+    np.testing.assert_allclose(made.shift, hat_d[order[place]] - hat[order[place]])

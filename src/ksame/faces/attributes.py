@@ -19,7 +19,7 @@ from ksame.core import FloatArray, UsageError
 from ksame.geometry import MESH, MOUTH_LEFT, MOUTH_RIGHT, crop, five_points, similarity, to_frame
 from ksame.weights import infer
 
-__all__ = ["AGE_BANDS", "UNSURE", "Attributes", "age_band", "attributes"]
+__all__ = ["AGE_BANDS", "UNSURE", "Attributes", "age_band", "attributes", "male"]
 
 UNSURE = "unsure"
 AGE_BANDS = ("under 35", "35-54", "55 and over")
@@ -168,6 +168,11 @@ def attributes(rgb: ArrayLike, points: ArrayLike) -> Attributes:
             "skin": (chroma > _CHROMA) & (shadow < _SHADOW),
         },
     )
+
+
+def male(rgb: ArrayLike, points: ArrayLike) -> FloatArray:
+    """Return ``gender_score`` alone, (n,): how surely faces are taken for male; see ``attributes``."""
+    return _probability(_male(*_checked(rgb, points)))
 
 
 def _checked(rgb: ArrayLike, points: ArrayLike) -> tuple[NDArray[np.uint8], FloatArray]:

@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from ksame import weights
 from ksame.core import FloatArray, IntArray, RandomState
+from ksame.faces.attributes import male as _male
+from ksame.geometry import register, to_frame, transform
 from ksame.masking.look import View, code_of, landmarks_of
 from ksame.masking.mask import Mask, Texture
 from ksame.replace import identities
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, embed
 
+UNSURE = 0.25  # the share of doubt in which a person may get a face of either gender
 T = TypeVar("T")
 R = TypeVar("R")
 Known = Mapping[str, FloatArray]
@@ -35,6 +38,7 @@ def masks(
     margin: float = 1.2,
     among: int = 1,
     tries: int = 24,
+    male: FloatArray | None = None,
     rng: RandomState = None,
 ) -> list[Mask | None]:
     """Return a mask for each person, drawn from distinct pool faces, that recognisers do not see through.
@@ -60,6 +64,9 @@ def masks(
     among, rng : see ``replace.identities``
     tries : int
         Pool faces that are tried, nearest first. Who is recognised in all gets None: they must be covered.
+    male : (p,), optional
+        How male the pool's faces are, even at 0: whoever is surely taken for a man or a woman, and by the
+        weight ``gender`` if it is here, gets the face of one.
     """
     codes = [_by_two(partial(code_of, model), views) for views in people]
     gamma = np.array([np.mean(own, axis=0)[: len(model.nuisance)] for own in codes])
@@ -80,6 +87,8 @@ def masks(
     old = [dict(zip(quick, _by_two(partial(_codes, views), quick), strict=True)) for views in people]
     given = _Given(people, old, quick, near, make, wear)
     used = np.zeros((len(people), len(pool_codes)), bool)
+    if male is not None and weights.cached("gender"):
+        used |= np.stack([_unlike(views, male) for views in people])
     chosen: dict[int, _Trial] = {}
     left = list(range(len(people)))
     while left:
@@ -89,6 +98,14 @@ def masks(
         for i in left:
             del chosen[i]
     return [chosen[i].mask if i in chosen else None for i in range(len(people))]
+
+
+def _unlike(views: Sequence[View], male: FloatArray) -> NDArray[np.bool_]:
+    """Return which pool faces (p,) are of another apparent gender than a person; none if that is not sure."""
+    points = [transform(to_frame(view.points), view.points) for view in views]
+    score = _male(np.stack([register(view.rgb, view.points) for view in views]), np.stack(points)).mean()
+    other: NDArray[np.bool_] = (male < 0) & (score > 1 - UNSURE) | (male > 0) & (score < UNSURE)
+    return other
 
 
 class _Given(NamedTuple):
