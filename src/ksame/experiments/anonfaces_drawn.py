@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from ksame.core import FloatArray, IntArray, Partition, WeightsError
@@ -192,7 +193,7 @@ def _say(table: pd.DataFrame, able: Painter | WeightsError) -> str:
     over = int((named > table["1/k (%)"] + 1e-9).sum())
     missing = f" The StyleGAN was left out: {able}" if isinstance(able, WeightsError) else ""
     return (
-        f"Loss and people within the threshold at k = {table['k'].min()}: {told}. The paper, too, has fewer"
+        f"Loss and people within the threshold at k = {table['k'].min()}: {told}. The paper has fewer"
         " people within it, and more loss, with adjusted and with random weights. Under naive, reverse and"
         f" parrot attack rank-1 is above 1/k in {over} of {len(table)} cases.{missing}"
     )
@@ -216,11 +217,13 @@ def _figure(table: pd.DataFrame, view: View, distance: FloatArray, groups: Parti
         ):
             ax.plot(rows["k"], rows[column], marker=marker, ms=4, label=", ".join(map(str, name)))
         ax.set(xlabel="k (people behind each face)", ylabel=unit)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.grid(alpha=0.3)
         ax.legend(fontsize=7)
     own = [distance[rows][np.isfinite(distance[rows])] for rows in groups.groups]
     axes[2].boxplot(own)
-    axes[2].axhline(view.threshold, color="C3", lw=1)
+    axes[2].axhline(view.threshold, color="C3", lw=1, label="threshold")
+    axes[2].legend(fontsize=7)
     last = table.iloc[-1]
     axes[2].set(
         xlabel=f"group (k = {last['k']}; {last['generator']}, {last['faces']})",
