@@ -24,13 +24,12 @@ from threadpoolctl import threadpool_limits
 
 from ksame import media, render, weights
 from ksame.core import FloatArray, Guarantee, InputError, UsageError
-from ksame.faces.detect import DETECTORS, Boxes, detect, residual
-from ksame.faces.follow import same_face
+from ksame.faces.detect import detect
 from ksame.faces.landmarks import landmarks
+from ksame.faces.left import left_over, turns
 from ksame.faces.track import Track, kept, marked, people, tracks, watch
 from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.gather import Watch
-from ksame.geometry import crop
 from ksame.journal import Journal, seed_of
 from ksame.masking import Mask, View, calm, code_of, look, looks, masks
 from ksame.openset import VIEWS, Texture, assumed, closer, judges, pool_of
@@ -43,9 +42,6 @@ from ksame.scenes import file_names
 AHEAD = 3  # pictures that the code of one is smoothed over, to either side
 BLOCK = 32  # pictures whose tracks are looked up together
 WAITING = 32_000_000  # bytes of pictures that wait for being written, at most
-LOOK = 640  # px: the longest side at which the second detector searches
-SURE = 0.75  # the score from which the second detector needs nobody to agree
-CLOSE = 256  # px: the closer view that the first detector is given where the second is in doubt
 AROUND = "hair, ears, body, voice, place and way of moving are still there"
 KEPT = "some people were asked to stay visible, and are shown as they are"
 NOBODY = "No face was found in it: every picture is as it was."
@@ -454,51 +450,4 @@ class Disguised:
             smoothed = calm(filled, seen)[AHEAD]
             rgb = mask.draw(rgb, track.mesh(frame.index), smoothed, texture=self.texture)
         covered = np.array(boxes).reshape(-1, 4)
-        return replace(frame, rgb=rgb), _untouched(rgb, _grown(covered), _turns(frame.index))
-
-
-def _turns(number: int) -> tuple[int, ...]:
-    """Return the quarter turns by which a picture is searched for faces that lie down: they last a while.
-
-    Examples
-    --------
-    >>> [_turns(number) for number in range(7)]
-    [(1,), (), (), (2,), (), (), (3,)]
-    """
-    return () if number % 3 else (1 + number // 3 % 3,)
-
-
-def _untouched(rgb: NDArray[np.uint8], covered: FloatArray, turns: Sequence[int]) -> FloatArray:
-    """Return the boxes (n, 4) of the faces outside the tracks that a second detector sees.
-
-    Where it is not sure it takes hands, shirts and curtains for faces, in one picture in three. There a
-    second witness is asked, at the picture's own size: the mesh, or the first detector in a closer view.
-    """
-    small = min(1.0, LOOK / max(rgb.shape[:2]))
-    left = residual(_smaller(rgb, small), covered * small, turns=turns).moved(lambda points: points / small)
-    doubted = np.flatnonzero(left.score < SURE)
-    denied = [row for row in doubted.tolist() if not _witnessed(rgb, left[[row]])]
-    return np.delete(left.xyxy, denied, axis=0)
-
-
-def _witnessed(rgb: NDArray[np.uint8], face: Boxes) -> bool:
-    """Whether a mesh fits on what may be a face, or the first detector sees one there too."""
-    if landmarks(rgb, face)[1][0] >= 0.5:
-        return True
-    centre, scale = face.xyxy[0].reshape(2, 2).mean(axis=0), CLOSE / (3 * np.ptp(face.xyxy[0, ::2]))
-    matrix = np.hstack([scale * np.eye(2), (CLOSE / 2 - scale * centre)[:, None]])  # thrice the box, enlarged
-    seen = DETECTORS["yunet"][0](crop(rgb, matrix, CLOSE, CLOSE))
-    return bool(same_face(np.array([1.0, 1, 2, 2]) * CLOSE / 3, seen.xyxy).any())
-
-
-def _grown(boxes: FloatArray) -> FloatArray:
-    """Return boxes a quarter larger: a detector's box of a new face is not quite the track's."""
-    half = (boxes[:, 2:] - boxes[:, :2]) / 8
-    return np.hstack([boxes[:, :2] - half, boxes[:, 2:] + half])
-
-
-def _smaller(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
-    if scale == 1:
-        return rgb
-    size = round(rgb.shape[1] * scale), round(rgb.shape[0] * scale)
-    return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
+        return replace(frame, rgb=rgb), left_over(rgb, covered, turns(frame.index))

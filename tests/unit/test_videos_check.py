@@ -7,7 +7,7 @@ import pytest
 
 from films import shot
 from ksame.faces.detect import Boxes, detect
-from ksame.videos import _untouched
+from ksame.faces.left import left_over
 
 pytestmark = pytest.mark.weights
 
@@ -29,7 +29,7 @@ def claimed(monkeypatch):
         low, high = np.split(np.asarray(xyxy, float) / 2, 2)  # it looks at half the size
         five = low + (high - low) * [[0.3, 0.4], [0.7, 0.4], [0.5, 0.6], [0.35, 0.8], [0.65, 0.8]]
         found = Boxes(np.hstack([low, high])[None], np.array([score]), five[None])
-        monkeypatch.setattr("ksame.videos.residual", lambda rgb, covered, **how: found)
+        monkeypatch.setattr("ksame.faces.left.residual", lambda rgb, covered, **how: found)
 
     return claim
 
@@ -40,21 +40,21 @@ def test_a_doubtful_face_counts_with_either_witness(witness, picture, claimed, m
     claimed(found.xyxy[0], 0.51)
     if witness == "the mesh":
         nothing = lambda rgb: Boxes.none()  # noqa: E731
-        monkeypatch.setattr("ksame.videos.DETECTORS", {"yunet": (nothing, 0.8)})
+        monkeypatch.setattr("ksame.faces.left.DETECTORS", {"yunet": (nothing, 0.8)})
     elif witness == "the first detector":
-        monkeypatch.setattr("ksame.videos.landmarks", lambda rgb, boxes: (None, np.zeros(1)))
-    left = _untouched(rgb, np.zeros((0, 4)), 1)
+        monkeypatch.setattr("ksame.faces.left.landmarks", lambda rgb, boxes: (None, np.zeros(1)))
+    left = left_over(rgb, np.zeros((0, 4)), 1)
     assert left == pytest.approx(found.xyxy[:1])
 
 
 @pytest.mark.parametrize(("score", "count"), [(0.51, 0), (0.74, 0), (0.76, 1)])
 def test_a_wall_counts_only_if_the_second_detector_is_sure(score, count, picture, claimed):
     claimed([900, 300, 1000, 400], score)
-    assert len(_untouched(picture[0], np.zeros((0, 4)), 1)) == count
+    assert len(left_over(picture[0], np.zeros((0, 4)), 1)) == count
 
 
 def test_a_face_counts_that_no_track_explains(picture):
     rgb, found = picture
-    assert len(_untouched(rgb, np.zeros((0, 4)), 1)) == 1
-    assert len(_untouched(rgb, found.xyxy, 1)) == 0
-    assert len(_untouched(rgb, np.array([[900.0, 300, 1000, 400]]), 1)) == 1
+    assert len(left_over(rgb, np.zeros((0, 4)), 1)) == 1
+    assert len(left_over(rgb, found.xyxy, 1)) == 0
+    assert len(left_over(rgb, np.array([[900.0, 300, 1000, 400]]), 1)) == 1

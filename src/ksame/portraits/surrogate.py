@@ -35,7 +35,7 @@ PLAIN = 1.0  # of the ground
 _NEAR = {"gender": 2.0, "age": 5.0, "smile": 1.5, "light": 2.0, "tone": 8.0, "yaw": 4.0}
 _NEAR |= {"nose": 2.0, "lips": 2.0, "width": 6.0}  # near enough
 _FLAWED = {"ground": 3.6, "hat": -2.25, "glasses": -1.6}  # from where on there is what nobody asked for
-_ODD = 1.4  # standard deviations of the mesh: beyond are features that melt
+_ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
 _CORRECTIONS = 2  # looks at a picture before it is taken as it is
 _FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
 _STEP = 0.7  # of what is off, that a correction makes good
@@ -114,6 +114,8 @@ def portraits(
     )
     for number, rows in enumerate(partition.groups):
         studio.settle(mixed[rows[0]], number, rows)
+        if watch:
+            watch("settling portraits", number + 1, len(partition.groups))
     return studio.result()
 
 
@@ -185,6 +187,7 @@ class _Studio:
         """Draw what was settled at full size."""
         groups = range(len(self.wishes))
         codes = np.stack([self.takes[number].code for number in groups])
+        self.generator.let_go()  # the networks of both sizes would not fit in memory together
         drawn = [self.space.draw(code[None], self.generator)[0] for code in codes]
         wished = np.stack([[self.wishes[n].get(name, np.nan) for name in ATTRIBUTES] for n in groups])
         none = np.full(len(ATTRIBUTES), np.nan)
@@ -276,7 +279,7 @@ class _Studio:
 
     def _badness(self, number: int, rows: IntArray) -> float:
         """Return how bad it is: people are recognised, or it is like another's, or does not look right."""
-        if not self.faces[number]:
+        if self.takes[number].seen is None:
             return float(len(rows) + 1)
         alike = sum(
             any(np.linalg.norm(other[name] - code) < THRESHOLDS[name] for name, code in mine.items())

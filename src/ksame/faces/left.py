@@ -1,0 +1,70 @@
+"""What is left: faces in a finished picture that nothing explains, seen by a second detector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.core import FloatArray
+from ksame.faces.detect import DETECTORS, Boxes, residual
+from ksame.faces.follow import same_face
+from ksame.faces.landmarks import landmarks
+from ksame.geometry import crop
+
+__all__ = ["left_over", "turns"]
+
+LOOK = 640  # px: the longest side at which the second detector searches
+SURE = 0.75  # the score from which the second detector needs nobody to agree
+CLOSE = 256  # px: the closer view that the first detector is given where the second is in doubt
+
+
+def turns(number: int) -> tuple[int, ...]:
+    """Return the quarter turns by which a picture is searched for faces that lie down: they last a while.
+
+    Examples
+    --------
+    >>> [turns(number) for number in range(7)]
+    [(1,), (), (), (2,), (), (), (3,)]
+    """
+    return () if number % 3 else (1 + number // 3 % 3,)
+
+
+def left_over(rgb: NDArray[np.uint8], covered: FloatArray, turned: Sequence[int]) -> FloatArray:
+    """Return the boxes (n, 4) of the faces outside covered ones (m, 4) that a second detector sees.
+
+    Where it is not sure it takes hands, shirts and curtains for faces, in one picture in three. There a
+    second witness is asked, at the picture's own size: the mesh, or the first detector in a closer view.
+    """
+    small = min(1.0, LOOK / max(rgb.shape[:2]))
+    left = residual(_smaller(rgb, small), _grown(covered) * small, turns=turned).moved(
+        lambda points: points / small
+    )
+    doubted = np.flatnonzero(left.score < SURE)
+    denied = [row for row in doubted.tolist() if not _witnessed(rgb, left[[row]])]
+    return np.delete(left.xyxy, denied, axis=0)
+
+
+def _witnessed(rgb: NDArray[np.uint8], face: Boxes) -> bool:
+    """Whether a mesh fits on what may be a face, or the first detector sees one there too."""
+    if landmarks(rgb, face)[1][0] >= 0.5:
+        return True
+    centre, scale = face.xyxy[0].reshape(2, 2).mean(axis=0), CLOSE / (3 * np.ptp(face.xyxy[0, ::2]))
+    matrix = np.hstack([scale * np.eye(2), (CLOSE / 2 - scale * centre)[:, None]])  # thrice the box, enlarged
+    seen = DETECTORS["yunet"][0](crop(rgb, matrix, CLOSE, CLOSE))
+    return bool(same_face(np.array([1.0, 1, 2, 2]) * CLOSE / 3, seen.xyxy).any())
+
+
+def _grown(boxes: FloatArray) -> FloatArray:
+    """Return boxes a quarter larger: a detector's box of a new face is not quite the track's."""
+    half = (boxes[:, 2:] - boxes[:, :2]) / 8
+    return np.hstack([boxes[:, :2] - half, boxes[:, 2:] + half])
+
+
+def _smaller(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
+    if scale == 1:
+        return rgb
+    size = round(rgb.shape[1] * scale), round(rgb.shape[0] * scale)
+    return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
