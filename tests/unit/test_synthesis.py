@@ -60,6 +60,13 @@ def test_nothing_is_drawn_of_nothing_and_other_shapes_are_refused(small):
             small.draw(np.zeros(shape))
 
 
+def test_networks_that_were_let_go_are_opened_again(small):
+    rows = np.random.default_rng(0).normal(size=(1, 3, 4))
+    before = small.draw(rows)
+    small.let_go()
+    assert (small.draw(rows) == before).all()
+
+
 def test_an_odd_picture_loses_its_last_row_and_column():
     assert synthesis._reduced(np.full((5, 5, 3), 7, np.uint8)).tolist() == np.full((2, 2, 3), 7).tolist()
 
