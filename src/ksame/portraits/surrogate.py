@@ -37,9 +37,9 @@ _NEAR |= {"nose": 2.0, "lips": 2.0, "width": 6.0}  # near enough
 _FLAWED = {"ground": 3.6, "hat": -2.25, "glasses": -1.6}  # from where on there is what nobody asked for
 _ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
 _CORRECTIONS = 2  # looks at a picture before it is taken as it is
-_FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
+_FINE = 0.3  # nobody is recognised, and the picture has hardly a flaw
 _STEP = 0.7  # of what is off, that a correction makes good
-_TRIES = 4  # random faces for a group whom no weights protect
+_TRIES = 3  # random faces for a group whom no weights protect
 _SPIRITS = 1500  # random styles to choose from
 _AMONG = 15  # of those that nobody has yet, the ones that must be changed least to fit a group
 
