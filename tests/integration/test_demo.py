@@ -22,7 +22,7 @@ def test_it_shows_people_their_new_faces_and_both_verdicts(shown):
     folder, ran = shown
     assert (ran.code, ran.out) == (0, "")
     assert "k-anonymity with k = 5" in ran.err
-    assert ran.err.count("✓") == 5
+    assert ran.err.count("✓") == 6
     assert re.search(r"✗ 'images/[0-9a-f]{16}\.png' was changed", ran.err)
     assert str(folder / "demo" / "report.html") in " ".join(ran.err.split("\n"))
     with Image.open(folder / "demo" / "faces.png") as picture:
