@@ -309,3 +309,11 @@ def test_a_pool_of_people_is_drawn(space):
 def test_a_pool_that_makes_no_sense_is_refused():
     with pytest.raises(UsageError, match="go together"):
         people.people(8, generator="folder")
+
+
+def test_who_is_near_to_any_recogniser_is_recognised_and_everybody_where_none_can_judge():
+    members = {"sface": np.array([[0.0], [3.0], [9.0]]), "dlib": np.array([[5.0], [5.0], [0.5]])}
+    portrait = {"sface": np.array([[1.0]]), "dlib": np.array([[0.0]])}
+    assert surrogate.recognised(portrait, members, np.array([0, 1, 2])).tolist() == [True, False, True]
+    assert surrogate.recognised(portrait, members, np.array([1])).tolist() == [False]
+    assert surrogate.recognised(None, members, np.array([0, 1])).tolist() == [True, True]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +15,8 @@ from ksame.core import FaceSet, FloatArray, Guarantee, IntArray, UsageError, che
 from ksame.faces.attributes import age_band
 from ksame.gather import side_by_side
 from ksame.partition import parts, select
-from ksame.portraits.measure import attributes_of
-from ksame.portraits.surrogate import THRESHOLDS, Portraits, known, portraits, smiles
+from ksame.portraits.measure import attributes_of, largest
+from ksame.portraits.surrogate import THRESHOLDS, Portraits, known, portraits, recognised, smiles
 from ksame.represent import EigenSpace
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace, features
 from ksame.represent.synthesis import Generator
@@ -112,14 +112,21 @@ def made(
         random_weights=0.3 / float(groups.people.max()), plain=plain, rng=rng, watch=watch,
     )  # fmt: skip
     output, pictures = groups.labels, list(found.drawn)
+    at_risk = found.at_risk
     if expression == "keep":
         output, pictures = _with_smiles(space, draws, found, groups, seen, faces.subject)
+        for number in range(len(found.drawn), len(pictures)):
+            rows = groups.groups[int(groups.labels[output == number][0])]
+            at_risk = np.union1d(at_risk, rows[recognised(_codes(pictures[number], members), members, rows)])
     guarantee = _bounded(found.guarantee, check_law(output, faces.subject, k, several=True))
     kept = _kept(own, groups.labels, faces.subject)
-    names = sorted({str(faces.source[row]) for row in found.at_risk})
+    names = sorted({str(faces.source[row]) for row in at_risk})
     if names:
+        stayed = f"{len(at_risk)} of {len(faces)} faces stayed near their portrait to a recogniser"
+        guarantee = guarantee.lower(because=stayed)
         notes += (f"{len(names)} photos are still near to their group's portrait: see settings.json.",)
     shipped = str(generator) == "shipped"
+    used = ["mobilefacenet", "gender", "age", "emotion", embedding, *who_judges, *["stylegan"] * shipped]
     return Made(
         output,
         groups.labels,
@@ -127,7 +134,7 @@ def made(
         found.codes[groups.labels],
         guarantee,
         (*notes, *([NON_COMMERCIAL] if shipped else []), _table(kept)),
-        ("mobilefacenet", "gender", "age", "emotion", *who_judges, *(["stylegan"] if shipped else [])),
+        tuple(dict.fromkeys(name for name in used if name in weights.CATALOGUE)),
         {
             "generator": draws.digest,
             "map": space.digest,
@@ -257,6 +264,12 @@ def _kept(own: FloatArray, groups: IntArray, subjects: NDArray[Any]) -> dict[str
 def _table(kept: dict[str, float]) -> str:
     told = ", ".join(f"{name} {share:.0%}" for name, share in kept.items())
     return f"People in groups of one kind only: {told}."
+
+
+def _codes(picture: NDArray[np.uint8], judges_of: Mapping[str, FloatArray]) -> dict[str, FloatArray] | None:
+    """Return what each recogniser makes of a portrait; None if no face is found in it."""
+    rows, face = largest(picture[None])
+    return known(face, list(judges_of)) if len(rows) else None
 
 
 def _asked(found: Portraits) -> list[dict[str, list[float | None]]]:

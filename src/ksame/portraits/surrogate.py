@@ -22,7 +22,7 @@ from ksame.represent.embedding import embed
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
 from ksame.represent.synthesis import Generator
 
-__all__ = ["THRESHOLDS", "Portraits", "known", "portraits", "smiles"]
+__all__ = ["THRESHOLDS", "Portraits", "known", "portraits", "recognised", "smiles"]
 
 THRESHOLDS = {"sface": 1.128, "mobilefacenet": 1.01, "facenet": 0.91, "dlib": 0.6}
 """Distances below which a recogniser would call two faces one person: dlib's of the paper [A 3.4], SFace's of
@@ -40,7 +40,7 @@ _CORRECTIONS = 2  # looks at a picture before it is taken as it is
 _FINE = 0.3  # nobody is recognised, and the picture has hardly a flaw
 _STEP = 0.7  # of what is off, that a correction makes good
 _TRIES = 3  # random faces for a group whom no weights protect
-_SPIRITS = 1500  # random styles to choose from
+_SPIRITS = 1500  # random styles to choose from, at least
 _AMONG = 15  # of those that nobody has yet, the ones that must be changed least to fit a group
 
 
@@ -119,6 +119,21 @@ def portraits(
     return studio.result()
 
 
+def recognised(
+    picture: Mapping[str, FloatArray] | None, members: Mapping[str, FloatArray], rows: IntArray
+) -> NDArray[np.bool_]:
+    """Return which faces some recogniser takes for a portrait, by what each makes of it.
+
+    None: no face was found to judge by, so that everybody counts as recognised.
+    """
+    if picture is None:
+        return np.ones(len(rows), bool)
+    risk = np.zeros(len(rows), bool)
+    for name, code in picture.items():
+        risk |= np.linalg.norm(members[name][rows] - code, axis=1) < THRESHOLDS[name]
+    return risk
+
+
 def smiles(space: GeneratorSpace, generator: Generator, code: FloatArray, *, to: bool) -> NDArray[np.uint8]:
     """Draw the person of a code once more, smiling or not, and otherwise the same."""
     now = dict(zip(ATTRIBUTES, space.told(code[None])[0].tolist(), strict=True))
@@ -155,7 +170,8 @@ class _Studio:
     @cached_property
     def styles(self) -> FloatArray:
         """Random styles (s, d), as differences from the mean."""
-        z = self.rng.standard_normal((_SPIRITS, self.generator.noise))
+        count = max(_SPIRITS, 2 * (_TRIES + 1) * len(self.wishes))  # so that no two groups take the same
+        z = self.rng.standard_normal((count, self.generator.noise))
         return np.tile(self.generator.styles(z), 2) - self.space.mean
 
     def judged(
@@ -194,20 +210,16 @@ class _Studio:
         found = [self.takes[n].seen for n in groups]
         seen = np.stack([none if one is None else one.attributes[0] for one in found])
         stuck = np.sort(np.concatenate([r[self.risky[n]] for n, r in enumerate(self.partition.groups)]))
-        note = (
-            f"{len(stuck)} of {len(self.partition.labels)} faces stayed near their portrait to a recogniser"
-        )
-        guarantee = Guarantee(
-            "k-anonymity", self.partition.k, self.partition.bound, assumptions=(note,) if len(stuck) else ()
-        )
+        guarantee = Guarantee("k-anonymity", self.partition.k, self.partition.bound)
         return Portraits(codes, drawn, wished, seen, guarantee, stuck)
 
     def _take(self, code: FloatArray, number: int, rows: IntArray, tried: int) -> NDArray[np.bool_]:
         spirit = self.styles[self.spirits[number][tried]]
         take = self._set(self._begun(code) + SPIRIT * spirit, self.wishes[number])
         self.takes[number] = take
-        self.faces[number] = {} if take.seen is None else known(take.seen.faces, list(self.members))
-        self.risky[number] = self._recognised(number, rows)
+        found = None if take.seen is None else known(take.seen.faces, list(self.members))
+        self.faces[number] = found or {}
+        self.risky[number] = recognised(found, self.members, rows)
         return self.risky[number]
 
     def _begun(self, code: FloatArray) -> FloatArray:
@@ -270,25 +282,17 @@ class _Studio:
                 wrong.append(max(0.0, (float(seen.attributes[0, at]) - most) / float(self.space.unit[at])))
         return max(wrong)
 
-    def _recognised(self, number: int, rows: IntArray) -> NDArray[np.bool_]:
-        """Return which faces of a group some recogniser takes for its portrait."""
-        risk = np.zeros(len(rows), bool)
-        for name, code in self.faces[number].items():
-            risk |= np.linalg.norm(self.members[name][rows] - code, axis=1) < THRESHOLDS[name]
-        return risk
-
     def _badness(self, number: int, rows: IntArray) -> float:
         """Return how bad it is: people are recognised, or it is like another's, or does not look right."""
         if self.takes[number].seen is None:
             return float(len(rows) + 1)
-        alike = sum(
-            any(np.linalg.norm(other[name] - code) < THRESHOLDS[name] for name, code in mine.items())
-            for mine in [self.faces[number]]
+        alike = any(
+            np.linalg.norm(other[name] - code) < THRESHOLDS[name]
             for place, other in self.faces.items()
+            for name, code in self.faces[number].items()
             if place < number and other
         )
-        take = self.takes[number]
-        return float(self.risky[number].sum() + 0.5 * bool(alike) + min(take.flaws, 0.9) / 2)
+        return float(self.risky[number].sum() + 0.5 * alike + min(self.takes[number].flaws, 0.9) / 2)
 
 
 def _off(wish: Mapping[str, float], seen: Mapping[str, float]) -> dict[str, float]:
