@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -17,7 +15,7 @@ from ksame.core import UsageError, WeightsError
 from ksame.faces.detect import detect
 from ksame.faces.landmarks import landmarks
 from ksame.faces.subjects import auto
-from ksame.represent import embedding
+from ksame.represent import descriptor, embedding
 from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
 from samples import mesh
 
@@ -120,19 +118,17 @@ def test_wrong_arguments_are_named():
 
 
 @pytest.mark.parametrize(
-    ("cached", "fetchable", "dlib", "choice"),
+    ("cached", "fetchable", "choice"),
     [
-        ({"dlib"}, {"sface"}, True, "dlib"),  # what is there is better than what is to be fetched
-        ({"dlib", "sface"}, set(), True, "sface"),
-        (set(), {"dlib", "mobilefacenet"}, True, "mobilefacenet"),
-        (set(), {"dlib"}, True, "dlib"),
-        ({"dlib"}, {"sface"}, False, "sface"),  # the weight without the library is of no use
+        ({"dlib"}, {"sface"}, "dlib"),  # what is there is better than what is to be fetched
+        ({"dlib", "sface"}, set(), "sface"),
+        (set(), {"dlib", "mobilefacenet"}, "mobilefacenet"),
+        (set(), {"dlib"}, "dlib"),
     ],
 )
-def test_the_default_is_the_best_that_is_there(monkeypatch, cached, fetchable, dlib, choice):
+def test_the_default_is_the_best_that_is_there(monkeypatch, cached, fetchable, choice):
     monkeypatch.setattr(weights, "cached", lambda name: name in cached)
     monkeypatch.setattr(weights, "fetchable", lambda name: name in fetchable)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: dlib or None)
     assert default_recogniser() == choice
 
 
@@ -143,7 +139,20 @@ def test_without_any_recogniser_the_error_says_the_way_out(monkeypatch):
         default_recogniser()
 
 
-def test_dlib_without_its_library_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dlib", None)
-    with pytest.raises(WeightsError, match=r"ksame\[dlib\]"):
-        embed("dlib", np.zeros((320, 256, 3), np.uint8), np.random.default_rng(0).random((1, 468, 2)) * 200)
+@pytest.mark.weights
+def test_dlibs_network_gives_dlibs_own_descriptors():
+    import dlib
+
+    own = dlib.face_recognition_model_v1(str(weights.path("dlib")))
+    rng = np.random.default_rng(0)
+    small = [rng.integers(0, 256, (side, 8, 3)).astype(np.uint8) for side in (1, 8, 30)]
+    chips = np.stack([cv2.resize(one, (150, 150), interpolation=cv2.INTER_CUBIC) for one in small])
+    theirs = np.array(own.compute_face_descriptor(list(chips)))
+    np.testing.assert_allclose(RECOGNISERS["dlib"].codes(chips), theirs, atol=2e-6)
+
+
+@pytest.mark.parametrize("data", [b"", b"\1\2\2\x80\x12" + b"\1\1" * 3 + bytes(99)])
+def test_what_is_not_dlibs_network_is_refused(tmp_path, data):
+    (tmp_path / "other.dat").write_bytes(data)
+    with pytest.raises(WeightsError, match="is not the network"):
+        descriptor._network(tmp_path / "other.dat")

