@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -35,7 +36,7 @@ from ksame.naming import Given, Told, name_faces, read_names
 from ksame.partition import METHODS as PARTITIONS
 from ksame.partition import parts as parts_of
 from ksame.partition import select as group_by
-from ksame.portraits.group import made
+from ksame.portraits.group import Seen, made
 from ksame.release import Private, Release, Row
 from ksame.replace import centroid, furthest_pairs, kdiff
 from ksame.represent import AppearanceSpace, EigenSpace, PixelSpace
@@ -172,6 +173,7 @@ class People(NamedTuple):
     faces: FaceSet
     told: Told
     looks: Looks | None = None  # what they are taken for, if that is known before the first release
+    seen: Seen | None = None  # what portraits are made by, likewise
 
 
 def people_of(found: Gathered, given: Given, k: int) -> People:
@@ -208,7 +210,7 @@ def release_of(
     how = _recipe(method, partition, publish, expression, composite)
     names = names or ("keep" if publish == "scene" else "random")
     seed = seed_of(seed, None)
-    found, faces, told, _ = people
+    found, faces, told, *_ = people
     if how.replace == "mix":
         draft = _generated(
             people, k, partition=partition, select=select, expression=expression, generator=generator,
@@ -222,7 +224,7 @@ def release_of(
     else:
         out = _portraits(new, faces, names, seed)
         if draft.guarantee.k_anonymous and new.moved is None:
-            published = [out.files[name] for name in out.names]
+            published = [hashlib.sha256(out.files[name]).hexdigest() for name in out.names]
             check_law(published, faces.subject, k, several=expression == "keep")
     used = ["yunet", "mesh", "blazeface", *([told.recogniser] if told.recogniser else []), *draft.used]
     settings: dict[str, Any] = {
@@ -289,7 +291,7 @@ def _modelled(
     jobs: int | None,
 ) -> Draft:
     """Make new faces out of means of codes: of pixels, eigenfaces or the appearance model."""
-    _, faces, _, seen = people
+    faces, seen = people.faces, people.looks
     drawn = how.space is AppearanceSpace
     space = _appearance(model, faces) if drawn else how.space.fit(faces)
     codes = space.encode(faces)
@@ -313,7 +315,7 @@ def _generated(people: People, k: int, *, select: str | None, jobs: int | None, 
     """Draw one portrait for each group by a generator: nothing of any photo is in it."""
     faces = people.faces
     label = None if select is None else chosen(faces, select, jobs, people.looks)
-    found = made(faces, k, label=label, jobs=jobs, **how)
+    found = made(faces, k, label=label, seen=people.seen, jobs=jobs, **how)
     new = NewFaces(GeneratorSpace.shipped(), on_frame(faces), found.output, (), found.pictures, None)
     check_law(found.output, faces.subject, k, several=True)
     return Draft(new, found.guarantee, found.notes, found.used, found.details, found.private)

@@ -206,7 +206,7 @@ def test_genders_are_kept_apart_and_small_shades_are_merged_within_one():
     assert codes.shape == (12, 7)
     assert len(set(part[:6])) == 1  # one dark man is no group of three
     assert len(set(part[6:])) == 2 and not set(part[:6]) & set(part[6:])
-    assert any("skin dark" in note for note in notes)
+    assert any("skin brown" in note for note in notes)
     few = attributes_like(gender=[1] * 4 + [-1] * 2, tone=[40] * 6)
     assert len(set(group._apart(near[:6], few, np.arange(6), 3, None)[1])) == 1  # two women are too few
     given = np.array([0, 1] * 6)

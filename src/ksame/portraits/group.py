@@ -20,7 +20,7 @@ from ksame.represent import EigenSpace
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace, features
 from ksame.represent.synthesis import Generator
 
-__all__ = ["EMBEDDINGS", "Made", "judges", "made", "tools"]
+__all__ = ["EMBEDDINGS", "Made", "Seen", "judges", "looked", "made", "tools"]
 
 EMBEDDINGS = ("mobilefacenet", "sface", "facenet", "dlib", "pca")
 NON_COMMERCIAL = (
@@ -28,13 +28,19 @@ NON_COMMERCIAL = (
     " generator of your own with --generator."
 )
 PARTED = "neutral and smiling photos of a group are counted apart"
-TONES = (("dark", 10.0), ("medium", 32.0), ("light", np.inf))  # typology angle, up to
+TONES = (("dark", -30.0), ("brown", 10.0), ("tan", 28.0), ("light", np.inf))
+"""Classes of the typology angle, up to; the usual three lightest are one here."""
 _BLOCK = 6
-_SKIN, _LIGHT, _AGE = (
-    0.45,
-    0.3,
-    0.25,
-)  # how much a standard deviation of each counts beside a code of length 1
+_SKIN, _LIGHT, _AGE = 0.45, 0.6, 0.25  # what a standard deviation counts beside a code of length 1
+
+
+class Seen(NamedTuple):
+    """What was seen of faces before they are grouped."""
+
+    features: FloatArray  # (n, f)
+    attributes: FloatArray  # (n, a)
+    codes: Mapping[str, FloatArray]  # what each recogniser makes of them: name to (n, e)
+    map: str  # the digest of the map that said what they wear
 
 
 class Made(NamedTuple):
@@ -67,6 +73,7 @@ def made(
     generator: str | Path = "shipped",
     model: str | Path = "shipped",
     plain: bool = False,
+    seen: Seen | None = None,
     seed: int,
     jobs: int | None = None,
     watch: Callable[[str, int, int], None] | None = None,
@@ -91,28 +98,31 @@ def made(
         ``shipped``, or the folder of a generator and the map that was learnt from it.
     plain : bool
         Ask for a plain ground.
+    seen : Seen, optional
+        What ``looked`` returned for these faces and this map: whoever tries several k looks once.
     seed, jobs, watch
         See ``ksame.deidentify``.
     """
     if embedding not in EMBEDDINGS:
         raise UsageError(f"There is no embedding {embedding!r}: choose one of {', '.join(EMBEDDINGS)}.")
     space, draws = tools(generator, model)
-    who_judges = judges()
-    read, seen, members = _looked(faces, space, who_judges, jobs, watch)
+    if seen is None or seen.map != space.digest:
+        seen = looked(faces, space, jobs=jobs, watch=watch)
+    read, attributes, members, _ = seen
     codes = space.mean + space.whitened(read) @ space.down @ space.up
-    own = _of_each_person(seen, faces.subject)
+    own = _of_each_person(attributes, faces.subject)
     near = _embedded(faces, embedding, members, read)
     near, label, notes = _apart(near, own, faces.subject, k, label)
     rng = np.random.default_rng(seed)
     groups = select(near, k, label=label, partition=partition, subjects=faces.subject, rng=rng)
     found = portraits(
-        space, draws, codes, seen, members, groups,
-        random_weights=0.3 / float(groups.people.max()), plain=plain, rng=rng, watch=watch,
+        space, draws, codes, attributes, members, groups,
+        random_weights=0.3 / float(groups.people.max()), plain=plain, rng=rng, jobs=jobs, watch=watch,
     )  # fmt: skip
     output, pictures = groups.labels, list(found.drawn)
     at_risk = found.at_risk
     if expression == "keep":
-        output, pictures = _with_smiles(space, draws, found, groups, seen, faces.subject)
+        output, pictures = _with_smiles(space, draws, found, groups, attributes, faces.subject)
         for number in range(len(found.drawn), len(pictures)):
             rows = groups.groups[int(groups.labels[output == number][0])]
             at_risk = np.union1d(at_risk, rows[recognised(_codes(pictures[number], members), members, rows)])
@@ -124,7 +134,7 @@ def made(
         guarantee = guarantee.lower(because=stayed)
         notes += (f"{len(names)} photos are still near to their group's portrait: see settings.json.",)
     shipped = str(generator) == "shipped"
-    used = ["mobilefacenet", "gender", "age", "emotion", embedding, *who_judges, *["stylegan"] * shipped]
+    used = ["mobilefacenet", "gender", "age", "emotion", embedding, *members, *["stylegan"] * shipped]
     return Made(
         output,
         groups.labels,
@@ -137,7 +147,7 @@ def made(
             "generator": draws.digest,
             "map": space.digest,
             "embedding": embedding,
-            "judges": who_judges,
+            "judges": list(members),
             "still_near": len(names),
             "non_commercial": shipped,
             "kept_together": kept,
@@ -156,28 +166,30 @@ def tools(generator: str | Path, model: str | Path) -> tuple[GeneratorSpace, Gen
     return space, draws
 
 
-def _looked(
+def looked(
     faces: FaceSet,
     space: GeneratorSpace,
-    who: Sequence[str],
-    jobs: int | None,
-    watch: Callable[[str, int, int], None] | None,
-) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-    """Return features (n, f), attributes (n, a) and the recognisers' codes of all faces, on every core."""
+    *,
+    jobs: int | None = None,
+    watch: Callable[[str, int, int], None] | None = None,
+) -> Seen:
+    """Look at all faces once, on every core: features, attributes, and what the recognisers make of them."""
     blocks = [slice(start, start + _BLOCK) for start in range(0, len(faces), _BLOCK)]
+    who = judges()
 
     def look(block: slice) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         some = faces[block]
         read = features(some)
-        return read, attributes_of(some, read, space), known(some, who)
+        return read, attributes_of(some, read, space), known(some, who, read)
 
     found = []
     for one in side_by_side(look, ((block,) for block in blocks), jobs=jobs):
         found.append(one)
         if watch:
             watch("looking at faces", min(len(found) * _BLOCK, len(faces)), len(faces))
-    members = {name: np.concatenate([one[2][name] for one in found]) for name in who}
-    return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found]), members
+    codes = {name: np.concatenate([one[2][name] for one in found]) for name in who}
+    read, attributes = (np.concatenate([one[i] for one in found]) for i in (0, 1))
+    return Seen(read, attributes, codes, space.digest)
 
 
 def _of_each_person(values: FloatArray, subjects: NDArray[Any]) -> FloatArray:
@@ -189,7 +201,9 @@ def _of_each_person(values: FloatArray, subjects: NDArray[Any]) -> FloatArray:
     return mean
 
 
-def _embedded(faces: FaceSet, embedding: str, members: dict[str, FloatArray], read: FloatArray) -> FloatArray:
+def _embedded(
+    faces: FaceSet, embedding: str, members: Mapping[str, FloatArray], read: FloatArray
+) -> FloatArray:
     """Return the codes (n, e) by which people are grouped, of about unit length [A 3.3.2]."""
     if embedding == "mobilefacenet":
         codes = read[:, :192]

@@ -5,7 +5,9 @@ All who are in a group get the same file, hair, ears and ground included: nothin
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -13,20 +15,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame.core import FaceSet, FloatArray, Guarantee, IntArray, Partition
-from ksame.geometry import FRAME
+from ksame.core import FloatArray, Guarantee, IntArray, Partition
+from ksame.portraits.judge import THRESHOLDS, known, recognised
 from ksame.portraits.measure import Drawn, look
 from ksame.replace import mix
-from ksame.represent.appearance import on_frame
-from ksame.represent.embedding import embed
+from ksame.represent.embedding import RECOGNISERS
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
 from ksame.represent.synthesis import Generator
 
 __all__ = ["THRESHOLDS", "Portraits", "known", "portraits", "recognised", "smiles"]
-
-THRESHOLDS = {"sface": 1.128, "mobilefacenet": 1.01, "facenet": 0.91, "dlib": 0.6}
-"""Distances below which a recogniser would call two faces one person: dlib's of the paper [A 3.4], SFace's of
-its authors, and where one in 1,000 pairs of strangers among 341 legislators is nearer."""
 
 GAIN = 1.3  # a mean of people, read off by a regression, is paler than any of them
 SPIRIT = 0.7  # how much of a random face goes in: means of groups are too much alike
@@ -36,12 +33,14 @@ _NEAR = {"gender": 2.0, "age": 5.0, "smile": 1.5, "light": 2.0, "tone": 8.0, "ya
 _NEAR |= {"nose": 2.0, "lips": 2.0, "width": 6.0}  # near enough
 _FLAWED = {"ground": 3.6, "hat": -2.25, "glasses": -1.6}  # from where on there is what nobody asked for
 _ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
-_CORRECTIONS = 2  # looks at a picture before it is taken as it is
+_CORRECTIONS = 2  # of a picture before it is taken as it is
 _FINE = 0.3  # nobody is recognised, and the picture has hardly a flaw
 _STEP = 0.7  # of what is off, that a correction makes good
-_TRIES = 3  # random faces for a group whom no weights protect
+_TRIES = 5  # random faces more for a group whom no weights protect
 _SPIRITS = 1500  # random styles to choose from, at least
-_AMONG = 15  # of those that nobody has yet, the ones that must be changed least to fit a group
+_AMONG = 40  # of those that nobody has yet, the ones that must be changed least to fit a group
+_HELPERS = 3  # at most: one draws, by all cores, while the others look and judge
+_SHRUNK = (1.0, 0.8, 0.64)  # of what is special about a code: too far out there is no face
 
 
 class Portraits(NamedTuple):
@@ -55,17 +54,6 @@ class Portraits(NamedTuple):
     at_risk: IntArray  # rows of faces that some recogniser takes for their group's portrait; keep it private
 
 
-def known(faces: FaceSet, judges: Sequence[str]) -> dict[str, FloatArray]:
-    """Return what each recogniser makes of faces: name to (n, d)."""
-    mesh, scale = on_frame(faces), faces.rgb.shape[2] / FRAME.width
-    return {
-        name: np.concatenate(
-            [embed(name, rgb, scale * p[None]) for rgb, p in zip(faces.rgb, mesh, strict=True)]
-        ).astype(np.float64)
-        for name in judges
-    }
-
-
 def portraits(
     space: GeneratorSpace,
     generator: Generator,
@@ -75,10 +63,10 @@ def portraits(
     partition: Partition,
     *,
     random_weights: float | None = None,
-    rounds: int = 1,
     beta: float = 0.1,
     plain: bool = False,
     rng: np.random.Generator,
+    jobs: int | None = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Portraits:
     """Draw a portrait for each group that no recogniser takes for one of its people, if that can be done.
@@ -93,45 +81,45 @@ def portraits(
         What the recognisers that judge make of the faces: see ``known``.
     partition : Partition
         The groups.
-    random_weights, rounds, beta
+    random_weights, beta
         See ``ksame.replace.mix``: weights are drawn, and those of people at risk are reduced [A 3.4, 5.1].
+        Deviation: once, and then other random faces are tried: they help more than further rounds.
     plain : bool
         Ask for a plain ground.
     rng : Generator
         For weights and random faces.
+    jobs : int, optional
+        Portraits worked on at a time; by default one per core, at most three.
     watch : callable, optional
         Told how far it is.
     """
-    studio = _Studio(space, generator, members, partition, _wishes(attributes, partition, plain), rng)
+    helpers = ThreadPoolExecutor(min(jobs or os.cpu_count() or 1, _HELPERS))
+    wishes = _wishes(attributes, partition, plain)
+    studio = _Studio(space, generator, codes, members, partition, wishes, rng, helpers, watch)
+    try:
+        return _made(studio, random_weights, beta)
+    finally:  # a thread that is still inside a network when the interpreter ends would abort the process
+        helpers.shutdown(cancel_futures=True)
+
+
+def _made(studio: _Studio, random_weights: float | None, beta: float) -> Portraits:
+    partition, codes = studio.partition, studio.codes
+    first = [int(rows[0]) for rows in partition.groups]
+    same = int(studio.rng.integers(2**63))  # the weights are drawn alike both times
+    mixed, _ = mix(codes, partition, random_weights=random_weights, rng=same)
+    at_risk = studio.sketched(mixed[first])
     mixed, _ = mix(
         codes,
         partition,
         random_weights=random_weights,
-        rng=rng,
-        at_risk=lambda code, rows: studio.judged(code, int(partition.labels[rows[0]]), rows, watch),
+        rng=same,
+        # who is recognised; then nobody, since what the reduced weights make is drawn with all the others
+        at_risk=lambda _, rows: at_risk.pop(int(partition.labels[rows[0]]), np.zeros(len(rows), bool)),
         beta=beta,
-        rounds=rounds,
+        rounds=1,
     )
-    for number, rows in enumerate(partition.groups):
-        studio.settle(mixed[rows[0]], number, rows)
-        if watch:
-            watch("settling portraits", number + 1, len(partition.groups))
+    studio.settle(mixed[first])
     return studio.result()
-
-
-def recognised(
-    picture: Mapping[str, FloatArray] | None, members: Mapping[str, FloatArray], rows: IntArray
-) -> NDArray[np.bool_]:
-    """Return which faces some recogniser takes for a portrait, by what each makes of it.
-
-    None: no face was found to judge by, so that everybody counts as recognised.
-    """
-    if picture is None:
-        return np.ones(len(rows), bool)
-    risk = np.zeros(len(rows), bool)
-    for name, code in picture.items():
-        risk |= np.linalg.norm(members[name][rows] - code, axis=1) < THRESHOLDS[name]
-    return risk
 
 
 def smiles(space: GeneratorSpace, generator: Generator, code: FloatArray, *, to: bool) -> NDArray[np.uint8]:
@@ -150,92 +138,114 @@ class _Take(NamedTuple):
     seen: Drawn | None
     error: float  # of the attribute that is farthest off, in what is near enough
     flaws: float  # 0: it looks like a photo of a bare-headed person
+    faces: dict[str, FloatArray]  # what recognisers make of it
+    risky: NDArray[np.bool_]  # (m,): whom of the group they take it for
+    done: bool = False  # its attributes were corrected
 
 
 @dataclass(eq=False)
 class _Studio:
-    """Where portraits are drawn and judged; what was drawn last for a group is kept."""
+    """Where portraits are drawn and judged; the one that is best for a group is kept."""
 
     space: GeneratorSpace
     generator: Generator
+    codes: FloatArray  # (n, d): of the faces
     members: Mapping[str, FloatArray]
     partition: Partition
     wishes: Sequence[Mapping[str, float]]
     rng: np.random.Generator
+    helpers: ThreadPoolExecutor
+    watch: Callable[[str, int, int], None] | None = None
     takes: dict[int, _Take] = field(default_factory=dict)
-    spirits: dict[int, IntArray] = field(default_factory=dict)  # which fit a group, in the order of trial
-    risky: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
-    faces: dict[int, dict[str, FloatArray]] = field(default_factory=dict)  # what recognisers make of them
+    plans: dict[int, FloatArray] = field(default_factory=dict)  # the code that a group is to be drawn from
+    used: list[int] = field(default_factory=list)  # the random styles that any group tried
 
     @cached_property
     def styles(self) -> FloatArray:
         """Random styles (s, d), as differences from the mean."""
-        count = max(_SPIRITS, 2 * (_TRIES + 1) * len(self.wishes))  # so that no two groups take the same
+        count = max(_SPIRITS, _AMONG + (_TRIES + 1) * len(self.wishes))  # so that no two groups take the same
         z = self.rng.standard_normal((count, self.generator.noise))
         return np.tile(self.generator.styles(z), 2) - self.space.mean
 
-    def judged(
-        self, code: FloatArray, number: int, rows: IntArray, watch: Callable[[str, int, int], None] | None
-    ) -> NDArray[np.bool_]:
-        """Draw a group's portrait from its mixed code and say who is recognised in it."""
-        if number not in self.spirits:
-            self.spirits[number] = self._fitting(code, self.wishes[number])
-            if watch:
-                watch("drawing portraits", number + 1, len(self.wishes))
-        return self._take(code, number, rows, 0)
+    def sketched(self, codes: FloatArray) -> dict[int, NDArray[np.bool_]]:
+        """Draw all groups' portraits from mixed codes (g, d) for a first look; say who is recognised.
 
-    def settle(self, code: FloatArray, number: int, rows: IntArray) -> None:
-        """Try other random faces for a group in whose portrait somebody is recognised, and keep the best."""
-        best = self._now(number, rows)
-        for tried in range(1, _TRIES + 1):
-            if best[0] < _FINE:
-                break
-            self._take(code, number, rows, tried)
-            best = min(best, self._now(number, rows), key=lambda one: one[0])
-        _, self.takes[number], self.risky[number], self.faces[number] = best
+        Their attributes are not right yet; but of 37 portraits in which nobody was recognised at the first
+        look, only one was after it had been corrected, and of 28 others 23 still were.
+        """
+        self._sketch("drawing portraits", range(len(codes)), codes)
+        return {number: take.risky for number, take in self.takes.items()}
 
-    def _now(
-        self, number: int, rows: IntArray
-    ) -> tuple[float, _Take, NDArray[np.bool_], dict[str, FloatArray]]:
-        return self._badness(number, rows), self.takes[number], self.risky[number], self.faces[number]
+    def settle(self, codes: FloatArray) -> None:
+        """Correct portraits, and try other random faces with mixed codes (g, d) until all are fine.
+
+        Of those that never are the best is kept.
+        """
+        left = list(range(len(codes)))
+        best: dict[int, tuple[float, _Take]] = {}
+        for tried in range(_TRIES + 1):
+            if tried:
+                self._sketch("trying again", left, codes)
+            fine = [number for number in left if self._badness(number) < _FINE]
+            self._each("correcting portraits", self._corrected, fine)
+            now = {number: self._badness(number) for number in left}
+            for number in left:
+                if number not in best or now[number] < best[number][0]:
+                    best[number] = now[number], self.takes[number]
+            left = [number for number in left if now[number] >= _FINE]
+        self.takes = {number: take for number, (_, take) in best.items()}
+        self._each("correcting portraits", self._corrected, left)
+
+    def _sketch(self, stage: str, numbers: Sequence[int], codes: FloatArray) -> None:
+        for number in numbers:  # one after another, because each keeps away from all the others
+            self.plans[number] = self._fitting(codes[number], number)
+        self._each(stage, self._sketch_of, numbers)
+
+    def _each(self, stage: str, work: Callable[[int], _Take], numbers: Sequence[int]) -> None:
+        """Make takes of groups side by side."""
+        results = self.helpers.map(work, numbers)
+        for done, (number, take) in enumerate(zip(numbers, results, strict=True)):
+            self.takes[number] = take
+            if self.watch:
+                self.watch(stage, done + 1, len(numbers))
 
     def result(self) -> Portraits:
         """Draw what was settled at full size."""
         groups = range(len(self.wishes))
         codes = np.stack([self.takes[number].code for number in groups])
-        self.generator.let_go()  # the networks of both sizes would not fit in memory together
+        self.generator.let_go()
         drawn = [self.space.draw(code[None], self.generator)[0] for code in codes]
         wished = np.stack([[self.wishes[n].get(name, np.nan) for name in ATTRIBUTES] for n in groups])
         none = np.full(len(ATTRIBUTES), np.nan)
         found = [self.takes[n].seen for n in groups]
         seen = np.stack([none if one is None else one.attributes[0] for one in found])
-        stuck = np.sort(np.concatenate([r[self.risky[n]] for n, r in enumerate(self.partition.groups)]))
+        stuck = np.sort(np.concatenate([r[self.takes[n].risky] for n, r in enumerate(self.partition.groups)]))
         guarantee = Guarantee("k-anonymity", self.partition.k, self.partition.bound)
         return Portraits(codes, drawn, wished, seen, guarantee, stuck)
 
-    def _take(self, code: FloatArray, number: int, rows: IntArray, tried: int) -> NDArray[np.bool_]:
-        spirit = self.styles[self.spirits[number][tried]]
-        take = self._set(self._begun(code) + SPIRIT * spirit, self.wishes[number])
-        self.takes[number] = take
-        found = None if take.seen is None else known(take.seen.faces, list(self.members))
-        self.faces[number] = found or {}
-        self.risky[number] = recognised(found, self.members, rows)
-        return self.risky[number]
-
-    def _begun(self, code: FloatArray) -> FloatArray:
-        """Return a group's code with more of what is its own."""
-        begun: FloatArray = self.space.mean + GAIN * (code - self.space.mean)
+    def _begun(self, code: FloatArray, spirit: FloatArray) -> FloatArray:
+        """Return a group's code with more of what is its own, and with one or many random styles."""
+        begun: FloatArray = self.space.mean + GAIN * (code - self.space.mean) + SPIRIT * spirit
         return begun
 
-    def _fitting(self, code: FloatArray, wish: Mapping[str, float]) -> IntArray:
-        """Return random styles that with a group's code nearly give what is wished for, in random order.
+    def _fitting(self, code: FloatArray, number: int) -> FloatArray:
+        """Return a group's code with a random style that nobody had, set to what is wished for.
 
-        What must be steered far leaves the space of faces.
+        What must be steered far leaves the space of faces. Of some styles that need not, it is the one whose
+        geometry is least like that of any member or of another portrait: those are seldom taken for them.
         """
-        begun = self._begun(code) + SPIRIT * self.styles
-        effort = self.space.effort(begun, self._asked(begun, wish))
-        effort[[spirit for tried in self.spirits.values() for spirit in tried]] = np.inf
-        return self.rng.permutation(np.argsort(effort)[:_AMONG])[: _TRIES + 1]
+        begun = self._begun(code, self.styles)
+        effort = self.space.effort(begun, self._asked(begun, self.wishes[number]))
+        effort[self.used] = np.inf
+        some = np.argsort(effort)[:_AMONG]
+        steered = np.stack([self._steered(one, self.wishes[number]) for one in begun[some]])
+        like = _alike(steered, self.codes[self.partition.groups[number]], self.space.mean)
+        others = [plan for place, plan in self.plans.items() if place != number]
+        if others:
+            like = like + _alike(steered, np.stack(others), self.space.mean)
+        self.used.append(int(some[like.argmin()]))
+        plan: FloatArray = steered[like.argmin()]
+        return plan
 
     def _asked(self, codes: FloatArray, wish: Mapping[str, float]) -> FloatArray:
         """Return the attributes (n, a) that codes should get: the wishes, and less than usual of the rest."""
@@ -248,29 +258,49 @@ class _Studio:
             asked[:, ATTRIBUTES.index(name)] = value
         return asked
 
-    def _set(self, code: FloatArray, wish: Mapping[str, float]) -> _Take:
-        """Move a code to where its picture has the attributes that are wished for, looking at the picture."""
+    def _steered(self, code: FloatArray, wish: Mapping[str, float]) -> FloatArray:
         asked = self._asked(code[None], wish)[0]
-        code = self.space.steered(code, dict(zip(ATTRIBUTES, asked.tolist(), strict=True)))
-        best: _Take | None = None
-        for _ in range(_CORRECTIONS + 1):
-            seen = look(self.space.draw(code[None], self.generator, half=True), self.space)
-            if not len(seen.rows):  # too far out to be a face
-                code = self.space.mean + 0.8 * (code - self.space.mean)
-                best = best or _Take(code, None, np.inf, np.inf)
-                continue
-            off = _off(wish, dict(zip(ATTRIBUTES, seen.attributes[0].tolist(), strict=True)))
-            error = max(abs(value) / _NEAR[name] for name, value in off.items())
-            take = _Take(code, seen, error, self._flaws(seen, wish))
-            if best is None or max(error, 1) + take.flaws < max(best.error, 1) + best.flaws:
-                best = take
-            if error <= 1 or take.flaws > 1:  # a picture that is no good need not be right
+        return self.space.steered(code, dict(zip(ATTRIBUTES, asked.tolist(), strict=True)))
+
+    def _sketch_of(self, number: int) -> _Take:
+        """Draw what a group is to be drawn from, and judge it."""
+        special = self.plans[number] - self.space.mean
+        for share in _SHRUNK:
+            take = self._looked_at(self.space.mean + share * special, number)
+            if take.seen is not None:
                 break
-            most = dict(zip(ATTRIBUTES, self.space.unit.tolist(), strict=True))
+        return self._judged(take, number)
+
+    def _looked_at(self, code: FloatArray, number: int) -> _Take:
+        seen = look(self.space.draw(code[None], self.generator, half=True), self.space)
+        everybody = np.ones(len(self.partition.groups[number]), bool)
+        if not len(seen.rows):
+            return _Take(code, None, np.inf, np.inf, {}, everybody)
+        off = _off(self.wishes[number], _named(seen)).items()
+        error = max(abs(value) / _NEAR[name] for name, value in off)
+        return _Take(code, seen, error, self._flaws(seen, self.wishes[number]), {}, everybody)
+
+    def _judged(self, take: _Take, number: int) -> _Take:
+        """Let all recognisers compare a take with every member."""
+        found = None if take.seen is None else known(take.seen.faces, list(self.members), take.seen.read)
+        risky = recognised(found, self.members, self.partition.groups[number])
+        return take._replace(faces=found or {}, risky=risky)
+
+    def _corrected(self, number: int) -> _Take:
+        """Move a take to where its picture has the attributes that are wished for, looking at the picture."""
+        best = now = take = self.takes[number]
+        if take.done:
+            return take
+        most = dict(zip(ATTRIBUTES, self.space.unit.tolist(), strict=True))
+        for _ in range(_CORRECTIONS):
+            if now.seen is None or now.error <= 1 or now.flaws > 1:  # what is no good need not be right
+                break
+            off = _off(self.wishes[number], _named(now.seen))
             step = {name: float(np.clip(_STEP * by, -most[name], most[name])) for name, by in off.items()}
-            code = self.space.moved(code, step)
-        assert best is not None  # there is at least one look
-        return best
+            now = self._looked_at(self.space.moved(now.code, step), number)
+            if max(now.error, 1) + now.flaws < max(best.error, 1) + best.flaws:
+                best = now
+        return (best if best is take else self._judged(best, number))._replace(done=True)
 
     def _flaws(self, seen: Drawn, wish: Mapping[str, float]) -> float:
         """Return how much is wrong with a picture: features that melt, a busy ground, a hat, glasses."""
@@ -282,17 +312,31 @@ class _Studio:
                 wrong.append(max(0.0, (float(seen.attributes[0, at]) - most) / float(self.space.unit[at])))
         return max(wrong)
 
-    def _badness(self, number: int, rows: IntArray) -> float:
+    def _badness(self, number: int) -> float:
         """Return how bad it is: people are recognised, or it is like another's, or does not look right."""
-        if self.takes[number].seen is None:
-            return float(len(rows) + 1)
+        take = self.takes[number]
+        if take.seen is None:
+            return float(len(take.risky) + 1)
         alike = any(
-            np.linalg.norm(other[name] - code) < THRESHOLDS[name]
-            for place, other in self.faces.items()
-            for name, code in self.faces[number].items()
-            if place < number and other
+            np.linalg.norm(other.faces[name] - code) <= RECOGNISERS[name].same_person
+            for place, other in self.takes.items()
+            if (place < number or other.done) and place != number and other.faces
+            for name, code in take.faces.items()
         )
-        return float(self.risky[number].sum() + 0.5 * alike + min(self.takes[number].flaws, 0.9) / 2)
+        off = min(max(take.error - 1, 0.0) / 4, 0.5) * take.done
+        return float(take.risky.sum() + 0.5 * alike + min(take.flaws, 0.9) / 2 + off)
+
+
+def _alike(codes: FloatArray, others: FloatArray, mean: FloatArray) -> FloatArray:
+    """Return how like the geometry (first half) of codes (n, d) is to the likest of others (m, d): (n,)."""
+    one, two = (np.split(some - mean, 2, axis=1)[0] for some in (codes, others))
+    lengths = np.linalg.norm(one, axis=1)[:, None] * np.linalg.norm(two, axis=1)
+    cosine: FloatArray = (one @ two.T / np.maximum(lengths, 1e-12)).max(axis=1)
+    return cosine
+
+
+def _named(seen: Drawn) -> dict[str, float]:
+    return dict(zip(ATTRIBUTES, seen.attributes[0].tolist(), strict=True))
 
 
 def _off(wish: Mapping[str, float], seen: Mapping[str, float]) -> dict[str, float]:

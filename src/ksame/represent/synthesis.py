@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -43,6 +44,7 @@ class Generator:
     digest: str
     _mapping: Any
     _synthesis: Any
+    _opening: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def shipped(cls) -> Self:
@@ -133,14 +135,14 @@ class Generator:
     def draw(self, rows: FloatArray, *, half: bool = False) -> NDArray[np.uint8]:
         """Return the pictures (n, size, size, 3) of styles (n, rows, width); ``half``: at half the size.
 
-        MobileStyleGAN's half is an output inside the network, and costs a quarter less; another generator's
-        picture is reduced.
+        MobileStyleGAN's half is an output inside the network; another generator's picture is reduced. Any
+        thread may call it; pictures are drawn one after another, by all cores, which keeps memory small.
         """
         if rows.ndim != 3 or rows.shape[1:] != (self.rows, self.width):
             raise UsageError(f"Styles must be (n, {self.rows}, {self.width}). Got {rows.shape}.")
-        network = self._halved if half else self._whole
-        strength = [np.ones(1, np.float32)] * (len(network.inputs) - 1)
-        drawn = [_picture(np.array(network([one.astype(np.float32), *strength])[0])[0]) for one in rows]
+        with self._opening:
+            network = self._halved if half else self._whole
+        drawn = _inferred(network, rows)
         if half and not self._has_half:
             drawn = [_reduced(one) for one in drawn]
         side = self.size // 2 if half else self.size
@@ -274,9 +276,19 @@ def _flat_splits(network: Any) -> Any:
 
 
 def _compiled(network: Any) -> Any:
-    """Compile for all cores: pictures are drawn one after another, which keeps memory small."""
     settings = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
     return weights.core().compile_model(network, "CPU", settings)
+
+
+def _inferred(network: Any, rows: FloatArray) -> list[NDArray[np.uint8]]:
+    """Return what a network draws of styles (n, rows, width)."""
+    request = network.create_infer_request()  # its own, because other threads may draw too
+    strength = dict.fromkeys(range(1, len(network.inputs)), np.ones(1, np.float32))
+    drawn = []
+    for one in rows:
+        request.infer({0: one.astype(np.float32), **strength})
+        drawn.append(_picture(np.array(request.output_tensors[0].data[0])))
+    return drawn
 
 
 def _picture(raw: NDArray[np.float32]) -> NDArray[np.uint8]:

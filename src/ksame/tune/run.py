@@ -17,7 +17,7 @@ from ksame.gather import Picture, Watch, gather, sources_of
 from ksame.naming import read_names
 from ksame.pipeline import METHODS as ALL
 from ksame.pipeline import people_of, release_of
-from ksame.portraits.group import NON_COMMERCIAL
+from ksame.portraits.group import NON_COMMERCIAL, looked
 from ksame.represent.embedding import default_recogniser
 from ksame.represent.generator import GeneratorSpace
 from ksame.represent.synthesis import Generator
@@ -85,6 +85,8 @@ def tune(
     sources = sources_of(inputs, in_order=not isinstance(subjects, str | Path))
     given = read_names(sources, subjects, wanted[0])
     people = people_of(gather(sources, scale=1.0, jobs=jobs, watch=watch), given, wanted[0])
+    if generated:
+        people = people._replace(seen=looked(people.faces, GeneratorSpace.shipped(), jobs=jobs, watch=watch))
     those = known(people, recogniser, jobs)
     tried = _Tried(those, seed, jobs)
     able = [k for k in wanted if k <= those.number]
