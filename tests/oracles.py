@@ -1152,3 +1152,17 @@ def law_with_several(outputs, subjects, k):
     return all(len(people) >= k for people in behind.values()) and all(
         a == b for a in behind.values() for b in behind.values() if a & b
     )
+
+
+# portraits: how like a code's geometry is to the likest of others
+
+
+def likest(code, others):
+    """Return the largest cosine between the first half of a code and that of any other, one by one."""
+    half = len(code) // 2
+    best = -2.0
+    for other in others:
+        dot = sum(float(a) * float(b) for a, b in zip(code[:half], other[:half], strict=True))
+        lengths = sum(float(a) ** 2 for a in code[:half]) * sum(float(b) ** 2 for b in other[:half])
+        best = max(best, dot / lengths**0.5)
+    return best

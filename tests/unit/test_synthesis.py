@@ -1,6 +1,7 @@
 """A StyleGAN pair: what it draws, row by row, and what is refused because it is none."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -65,6 +66,43 @@ def test_networks_that_were_let_go_are_opened_again(small):
     before = small.draw(rows)
     small.let_go()
     assert (small.draw(rows) == before).all()
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    """Return a generator with fixed noise, a bias after it and a split of its channels, and its network."""
+    from openvino import Model, opset13
+
+    rng = np.random.default_rng(0)
+    constant = lambda *shape: opset13.constant(rng.normal(size=shape).astype(np.float32))  # noqa: E731
+    w = opset13.parameter([1, 4], np.float32)
+    layers = [opset13.matmul(w, constant(4, 12 * 64), False, False) for _ in range(2)]
+    for number, layer in enumerate(layers):
+        layer.set_friendly_name(f"layer_{number}")
+    picture = opset13.reshape(opset13.add(*layers), opset13.constant([1, 12, 8, 8]), False)
+    picture = opset13.add(opset13.add(picture, constant(1, 1, 8, 8)), constant(1, 12, 1, 1))
+    parts = opset13.variadic_split(picture, opset13.constant(1), opset13.constant([3, 9]))
+    rest = opset13.reduce_mean(parts.output(1), opset13.constant([1]), True)
+    network = Model([opset13.tanh(opset13.multiply(parts.output(0), rest))], [w], "synthesis")
+    return Generator("noisy", None, network), network
+
+
+def test_noise_and_splits_are_drawn_as_the_network_has_them(noisy):
+    generator, network = noisy
+    w = np.random.default_rng(1).normal(size=(3, 4)) / 4
+    whole = weights.core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    slow = [synthesis._picture(np.array(whole(one[None].astype(np.float32))[0])[0]) for one in w]
+    drawn = generator.draw(np.repeat(w[:, None], 2, axis=1))
+    assert np.abs(drawn.astype(int) - np.stack(slow)).max() <= 1
+    assert len(generator._whole.inputs) == 2  # the strength of the noise, so that it is not unfolded
+
+
+def test_threads_may_draw_together(noisy):
+    generator, _ = noisy
+    rows = np.random.default_rng(2).normal(size=(24, 1, 2, 4)) / 4
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(generator.draw, rows))
+    assert (np.concatenate(together) == np.concatenate([generator.draw(one) for one in rows])).all()
 
 
 def test_an_odd_picture_loses_its_last_row_and_column():

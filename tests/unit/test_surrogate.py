@@ -1,0 +1,168 @@
+"""Portraits of groups: which try is kept, who is at risk in it, and how tries keep apart."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles
+import samples
+from ksame.core import Partition
+from ksame.portraits import judge, surrogate
+from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
+
+SPACE = GeneratorSpace.shipped()
+GROUPS = Partition([0, 0, 1, 1], k=2, subjects=list("abcd"))
+NEUTRAL = {"gender": 4.0, "smile": -1.5, "hat": -9.0, "glasses": -9.0}
+
+
+class Artist:
+    """A generator of white pictures whose random styles are random numbers."""
+
+    noise = 4
+    rows = 23
+
+    def __init__(self):
+        self.halves = self.wholes = 0
+
+    def styles(self, z):
+        return np.random.default_rng(int(abs(z[0, 0]) * 1e6)).normal(size=(len(z), 512))
+
+    def draw(self, rows, *, half=False):
+        self.halves += half * len(rows)
+        self.wholes += (not half) * len(rows)
+        return np.full((len(rows), 2, 2, 3), 255, np.uint8)
+
+    def let_go(self):
+        pass
+
+
+def attributes_like(n, **columns):
+    seen = np.tile(SPACE.level, (n, 1))
+    for name, value in columns.items():
+        seen[:, ATTRIBUTES.index(name)] = value
+    return seen
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Let all portraits be what is wished for, and let a list say what SFace makes of one after another."""
+    seen = attributes_like(4, age=30, light=60, tone=40, yaw=0, ground=0, **NEUTRAL)
+    views: list[float] = []
+    monkeypatch.setattr(
+        surrogate,
+        "look",
+        lambda pictures, space: SimpleNamespace(
+            rows=np.arange(1), faces=None, read=SPACE.centre[None], attributes=seen[:1].copy()
+        ),
+    )
+    monkeypatch.setattr(
+        surrogate,
+        "known",
+        lambda faces, judges, read: {"sface": np.array([[views.pop(0) if views else 99.0]])},
+    )
+
+    def make(*what, **how):
+        views[:] = what
+        artist = Artist()
+        codes = SPACE.mean + np.random.default_rng(0).normal(size=(4, len(SPACE.mean)))
+        found = surrogate.portraits(
+            SPACE, artist, codes, seen, {"sface": np.array([[0.0], [1.0], [200.0], [300.0]])}, GROUPS,
+            rng=np.random.default_rng(how.pop("seed", 0)), jobs=1, **how,
+        )  # fmt: skip
+        return found, artist
+
+    return make
+
+
+def test_nobody_is_tried_again_where_nobody_is_recognised(drawn):
+    found, artist = drawn(50.0, 100.0)
+    assert artist.halves == 2 and artist.wholes == 2
+    assert len(found.drawn) == 2 and not len(found.at_risk)
+    assert found.guarantee.k == 2 and found.guarantee.bound == 0.5
+
+
+def test_another_random_face_is_tried_where_somebody_is_recognised(drawn):
+    found, artist = drawn(0.5, 100.0, 50.0)
+    assert artist.halves == 3
+    assert not len(found.at_risk)
+
+
+def test_who_is_recognised_whatever_is_tried_is_told_and_the_best_try_kept(drawn):
+    tries = [0.5, 100.0, 0.5, -1.0] + [0.5] * (surrogate._TRIES - 2)  # at -1 it is only the first
+    found, artist = drawn(*tries)
+    assert artist.halves == 2 + surrogate._TRIES
+    assert found.at_risk.tolist() == [0]
+
+
+def test_a_portrait_like_another_groups_is_tried_again(drawn):
+    found, artist = drawn(50.0, 50.0 + 0.9, 100.0)
+    assert artist.halves == 3 and not len(found.at_risk)
+
+
+def test_no_random_style_is_taken_twice_and_all_of_it_repeats_with_the_seed(drawn):
+    one, again, other = (drawn(50.0, 100.0, seed=seed)[0] for seed in (0, 0, 1))
+    assert (one.codes == again.codes).all()
+    assert (one.codes != other.codes).any()
+    assert np.abs(one.codes[0] - one.codes[1]).max() > 0.1
+
+
+def test_where_no_face_is_found_everybody_counts_as_recognised(drawn, monkeypatch):
+    nobody = SimpleNamespace(rows=np.arange(0))
+    monkeypatch.setattr(surrogate, "look", lambda pictures, space: nobody)
+    found, artist = drawn()
+    assert found.at_risk.tolist() == [0, 1, 2, 3]
+    assert np.isnan(found.seen).all()
+    assert artist.halves == 2 * (surrogate._TRIES + 1) * len(surrogate._SHRUNK)
+
+
+def test_what_is_off_is_corrected_and_judged_again(drawn, monkeypatch):
+    """The first look at the first group's portrait finds it too dark, the second does not."""
+    looks = [40.0, 60.0]
+
+    def look(pictures, space):
+        light = looks.pop(0) if looks else 60.0
+        seen = attributes_like(1, age=30, light=light, tone=40, yaw=0, ground=0, **NEUTRAL)
+        return SimpleNamespace(rows=np.arange(1), faces=None, read=SPACE.centre[None], attributes=seen)
+
+    monkeypatch.setattr(surrogate, "look", look)
+    found, artist = drawn(50.0, 100.0, 0.5, 150.0)  # now it is like somebody: another one is drawn
+    assert artist.halves == 4
+    assert not len(found.at_risk)
+    assert found.seen[:, ATTRIBUTES.index("light")].tolist() == [60.0, 60.0]
+
+
+def test_progress_is_told(drawn):
+    told = []
+    drawn(0.5, 100.0, 50.0, watch=lambda *how: told.append(how))
+    assert told[:2] == [("drawing portraits", 1, 2), ("drawing portraits", 2, 2)]
+    assert ("trying again", 1, 1) in told
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6))
+def test_likeness_is_the_largest_cosine_of_geometries(n, m, seed):
+    rng = np.random.default_rng(seed)
+    codes, others, mean = rng.normal(size=(n, 6)), rng.normal(size=(m, 6)), rng.normal(size=6)
+    slow = [oracles.likest(code - mean, others - mean) for code in codes]
+    np.testing.assert_allclose(surrogate._alike(codes, others, mean), slow, atol=1e-12)
+
+
+def test_what_mobilefacenet_made_of_a_face_is_not_asked_again(monkeypatch):
+    asked = []
+
+    def embed(name, rgb, points):
+        asked.append(name)
+        return np.full((1, 3), len(asked), np.float32)
+
+    monkeypatch.setattr(judge, "embed", embed)
+    faces, read = samples.faces(2), np.arange(2.0 * 2088).reshape(2, 2088)
+    found = judge.known(faces, ["dlib", "mobilefacenet", "facenet"], read)
+    assert list(found) == ["dlib", "mobilefacenet", "facenet"]
+    assert asked == ["dlib", "dlib", "facenet", "facenet"]
+    assert (found["mobilefacenet"] == read[:, :192]).all()
+    assert list(judge.known(faces, ["mobilefacenet"])["mobilefacenet"][:, 0]) == [5.0, 6.0]
