@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 import oracles
 import samples
 from ksame.core import Partition
-from ksame.portraits import judge, surrogate
+from ksame.portraits import judge, measure, surrogate
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
+from ksame.represent.synthesis import Generator
 
 SPACE = GeneratorSpace.shipped()
 GROUPS = Partition([0, 0, 1, 1], k=2, subjects=list("abcd"))
@@ -60,11 +62,12 @@ def drawn(monkeypatch):
             rows=np.arange(1), faces=None, read=SPACE.centre[None], attributes=seen[:1].copy()
         ),
     )
-    monkeypatch.setattr(
-        surrogate,
-        "known",
-        lambda faces, judges, read: {"sface": np.array([[views.pop(0) if views else 99.0]])},
-    )
+    monkeypatch.setattr(surrogate, "seen_exposed", lambda seen, gain, space: seen)
+
+    def known(faces, judges, read):
+        return {"sface": np.array([[views.pop(0) if views else 99.0]])}
+
+    monkeypatch.setattr(surrogate, "known", known)
 
     def make(*what, **how):
         views[:] = what
@@ -79,33 +82,36 @@ def drawn(monkeypatch):
     return make
 
 
+# both groups are judged at a first look, and again when they are corrected, if they are fine
+
+
 def test_nobody_is_tried_again_where_nobody_is_recognised(drawn):
-    found, artist = drawn(50.0, 100.0)
+    found, artist = drawn(50.0, 100.0, 50.0, 100.0)
     assert artist.halves == 2 and artist.wholes == 2
     assert len(found.drawn) == 2 and not len(found.at_risk)
     assert found.guarantee.k == 2 and found.guarantee.bound == 0.5
 
 
 def test_another_random_face_is_tried_where_somebody_is_recognised(drawn):
-    found, artist = drawn(0.5, 100.0, 50.0)
+    found, artist = drawn(0.5, 100.0, 100.0, 50.0, 50.0)
     assert artist.halves == 3
     assert not len(found.at_risk)
 
 
 def test_who_is_recognised_whatever_is_tried_is_told_and_the_best_try_kept(drawn):
-    tries = [0.5, 100.0, 0.5, -1.0] + [0.5] * (surrogate._TRIES - 2)  # at -1 it is only the first
-    found, artist = drawn(*tries)
+    near, nearer = 0.5, -1.0  # of both members, of the first alone
+    found, artist = drawn(near, 100.0, 100.0, near, nearer, *[near] * (surrogate._TRIES - 2), nearer)
     assert artist.halves == 2 + surrogate._TRIES
     assert found.at_risk.tolist() == [0]
 
 
 def test_a_portrait_like_another_groups_is_tried_again(drawn):
-    found, artist = drawn(50.0, 50.0 + 0.9, 100.0)
+    found, artist = drawn(50.0, 50.9, 50.0, 100.0, 100.0)
     assert artist.halves == 3 and not len(found.at_risk)
 
 
 def test_no_random_style_is_taken_twice_and_all_of_it_repeats_with_the_seed(drawn):
-    one, again, other = (drawn(50.0, 100.0, seed=seed)[0] for seed in (0, 0, 1))
+    one, again, other = (drawn(50.0, 100.0, 50.0, 100.0, seed=seed)[0] for seed in (0, 0, 1))
     assert (one.codes == again.codes).all()
     assert (one.codes != other.codes).any()
     assert np.abs(one.codes[0] - one.codes[1]).max() > 0.1
@@ -130,7 +136,7 @@ def test_what_is_off_is_corrected_and_judged_again(drawn, monkeypatch):
         return SimpleNamespace(rows=np.arange(1), faces=None, read=SPACE.centre[None], attributes=seen)
 
     monkeypatch.setattr(surrogate, "look", look)
-    found, artist = drawn(50.0, 100.0, 0.5, 150.0)  # now it is like somebody: another one is drawn
+    found, artist = drawn(50.0, 100.0, 0.5, 100.0, 150.0, 150.0)  # corrected it is like somebody
     assert artist.halves == 4
     assert not len(found.at_risk)
     assert found.seen[:, ATTRIBUTES.index("light")].tolist() == [60.0, 60.0]
@@ -138,9 +144,48 @@ def test_what_is_off_is_corrected_and_judged_again(drawn, monkeypatch):
 
 def test_progress_is_told(drawn):
     told = []
-    drawn(0.5, 100.0, 50.0, watch=lambda *how: told.append(how))
+    drawn(0.5, 100.0, 100.0, 50.0, 50.0, watch=lambda *how: told.append(how))
     assert told[:2] == [("drawing portraits", 1, 2), ("drawing portraits", 2, 2)]
     assert ("trying again", 1, 1) in told
+
+
+def test_skin_is_exposed_to_what_is_wished_for_but_not_far(drawn, monkeypatch):
+    told = []
+    monkeypatch.setattr(surrogate, "seen_exposed", lambda seen, gain, space: told.append(gain) or seen)
+    found, _ = drawn(50.0, 100.0, 50.0, 100.0)
+    assert told == [1.0, 1.0] and found.gains.tolist() == [1.0, 1.0]
+    seen = SimpleNamespace(attributes=attributes_like(1, light=57.0))
+    studio = SimpleNamespace(
+        wishes=[{"light": 60.0}, {"light": 90.0}],
+        space=SPACE,
+        _measured=lambda code, seen, number: surrogate._Take(code, seen, 0, 0, {}, np.zeros(1, bool)),
+    )
+    take = surrogate._Take(np.zeros(2), seen, 0, 0, {}, np.zeros(1, bool))
+    exposed = [surrogate._Studio._exposed(studio, take, number).gain for number in (0, 1)]
+    assert exposed == pytest.approx([60 / 57, 1 + surrogate._EXPOSED])
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.floats(0.9, 1.1))
+def test_an_exposure_multiplies_every_lightness(seed, gain):
+    grey = np.random.default_rng(seed).integers(60, 180, (4, 4, 1)).astype(np.uint8).repeat(3, axis=2)
+    new = measure.exposed(grey, gain)
+    light = [cv2.cvtColor(one.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)[..., 0] for one in (grey, new)]
+    np.testing.assert_allclose(light[1], gain * light[0], atol=0.6)  # a grey level or so
+    assert np.abs(measure.exposed(grey, 1.0).astype(int) - grey).max() <= 1
+
+
+@pytest.mark.weights
+def test_what_is_exposed_later_looks_as_if_it_were_drawn_so():
+    generator = Generator.shipped()
+    picture = SPACE.draw(SPACE.mean[None], generator, half=True)
+    seen = measure.look(picture, SPACE)
+    later = measure.seen_exposed(seen, 0.95, SPACE)
+    drawn_so = measure.look(measure.exposed(picture[0], 0.95)[None], SPACE)
+    light, ground = ATTRIBUTES.index("light"), ATTRIBUTES.index("ground")
+    assert later.attributes[0, light] == pytest.approx(0.95 * seen.attributes[0, light], abs=0.5)
+    assert later.attributes[0, light] == pytest.approx(drawn_so.attributes[0, light], abs=0.5)
+    assert later.attributes[0, ground] == seen.attributes[0, ground]
 
 
 @settings(max_examples=30)

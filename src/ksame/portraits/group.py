@@ -312,5 +312,6 @@ def _with_smiles(
             continue
         as_drawn = found.wished[number, ATTRIBUTES.index("smile")] > 0
         output[rows[smiling[rows] != as_drawn]] = len(pictures)
-        pictures.append(smiles(space, draws, found.codes[number], to=not as_drawn))
+        gain = float(found.gains[number])
+        pictures.append(smiles(space, draws, found.codes[number], to=not as_drawn, gain=gain))
     return output, pictures

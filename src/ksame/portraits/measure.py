@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import cv2
@@ -16,7 +17,7 @@ from ksame.geometry import FRAME, register
 from ksame.represent.appearance import on_frame
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace, features, shape_attributes
 
-__all__ = ["Drawn", "attributes_of", "largest", "look"]
+__all__ = ["Drawn", "attributes_of", "exposed", "largest", "look", "seen_exposed"]
 
 _EDGE = 0.005  # of a probability: its log odds end there
 
@@ -62,6 +63,25 @@ def largest(pictures: NDArray[np.uint8]) -> tuple[NDArray[np.intp], FaceSet]:
         none,
         none,
     )
+
+
+def exposed(picture: NDArray[np.uint8], gain: float) -> NDArray[np.uint8]:
+    """Return a picture (h, w, 3) in which every L* is multiplied, as by a longer or a shorter exposure."""
+    lab = cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+    lab[..., 0] *= gain
+    new: NDArray[np.uint8] = (
+        np.clip(cv2.cvtColor(lab, cv2.COLOR_LAB2RGB) * 255, 0, 255).round().astype(np.uint8)
+    )
+    return new
+
+
+def seen_exposed(seen: Drawn, gain: float, space: GeneratorSpace | None = None) -> Drawn:
+    """Return what ``look`` would return of pictures exposed longer or shorter; the ground is kept."""
+    faces = replace(seen.faces, rgb=np.stack([exposed(rgb, gain) for rgb in seen.faces.rgb]))
+    read = features(faces)
+    attributes = attributes_of(faces, read, space)
+    attributes[:, ATTRIBUTES.index("ground")] = seen.attributes[:, ATTRIBUTES.index("ground")]
+    return Drawn(seen.rows, faces, read, attributes)
 
 
 def attributes_of(faces: FaceSet, read: FloatArray, space: GeneratorSpace | None) -> FloatArray:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ksame.core import FloatArray, Guarantee, IntArray, Partition
 from ksame.portraits.judge import THRESHOLDS, known, recognised
-from ksame.portraits.measure import Drawn, look
+from ksame.portraits.measure import Drawn, exposed, look, seen_exposed
 from ksame.replace import mix
 from ksame.represent.embedding import RECOGNISERS
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
@@ -36,6 +36,7 @@ _ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
 _CORRECTIONS = 2  # of a picture before it is taken as it is
 _FINE = 0.3  # nobody is recognised, and the picture has hardly a flaw
 _STEP = 0.7  # of what is off, that a correction makes good
+_EXPOSED = 0.06  # more or less of L*, at most: what is still off then
 _TRIES = 5  # random faces more for a group whom no weights protect
 _SPIRITS = 1500  # random styles to choose from, at least
 _AMONG = 40  # of those that nobody has yet, the ones that must be changed least to fit a group
@@ -47,6 +48,7 @@ class Portraits(NamedTuple):
     """The portraits of groups."""
 
     codes: FloatArray  # (g, d): what was drawn
+    gains: FloatArray  # (g,): how much longer or shorter it was exposed
     drawn: Sequence[NDArray[np.uint8]]  # g pictures
     wished: FloatArray  # (g, a): the attributes that were asked for
     seen: FloatArray  # (g, a): those that the pictures have; NaN where no face is found
@@ -122,13 +124,14 @@ def _made(studio: _Studio, random_weights: float | None, beta: float) -> Portrai
     return studio.result()
 
 
-def smiles(space: GeneratorSpace, generator: Generator, code: FloatArray, *, to: bool) -> NDArray[np.uint8]:
+def smiles(
+    space: GeneratorSpace, generator: Generator, code: FloatArray, *, to: bool, gain: float = 1.0
+) -> NDArray[np.uint8]:
     """Draw the person of a code once more, smiling or not, and otherwise the same."""
     now = dict(zip(ATTRIBUTES, space.told(code[None])[0].tolist(), strict=True))
     change = dict.fromkeys(_NEAR, 0.0) | {"smile": (SMILING if to else NEUTRAL) - now["smile"]}
     moved = space.moved(code, change)
-    drawn: NDArray[np.uint8] = space.draw(moved[None], generator)[0]
-    return drawn
+    return exposed(space.draw(moved[None], generator)[0], gain)
 
 
 class _Take(NamedTuple):
@@ -140,6 +143,7 @@ class _Take(NamedTuple):
     flaws: float  # 0: it looks like a photo of a bare-headed person
     faces: dict[str, FloatArray]  # what recognisers make of it
     risky: NDArray[np.bool_]  # (m,): whom of the group they take it for
+    gain: float = 1.0  # how much longer or shorter it is exposed
     done: bool = False  # its attributes were corrected
 
 
@@ -214,14 +218,16 @@ class _Studio:
         groups = range(len(self.wishes))
         codes = np.stack([self.takes[number].code for number in groups])
         self.generator.let_go()
-        drawn = [self.space.draw(code[None], self.generator)[0] for code in codes]
+        gains = np.array([self.takes[number].gain for number in groups])
+        whole = (self.space.draw(code[None], self.generator)[0] for code in codes)
+        drawn = [exposed(one, gain) for one, gain in zip(whole, gains.tolist(), strict=True)]
         wished = np.stack([[self.wishes[n].get(name, np.nan) for name in ATTRIBUTES] for n in groups])
         none = np.full(len(ATTRIBUTES), np.nan)
         found = [self.takes[n].seen for n in groups]
         seen = np.stack([none if one is None else one.attributes[0] for one in found])
         stuck = np.sort(np.concatenate([r[self.takes[n].risky] for n, r in enumerate(self.partition.groups)]))
         guarantee = Guarantee("k-anonymity", self.partition.k, self.partition.bound)
-        return Portraits(codes, drawn, wished, seen, guarantee, stuck)
+        return Portraits(codes, gains, drawn, wished, seen, guarantee, stuck)
 
     def _begun(self, code: FloatArray, spirit: FloatArray) -> FloatArray:
         """Return a group's code with more of what is its own, and with one or many random styles."""
@@ -273,6 +279,9 @@ class _Studio:
 
     def _looked_at(self, code: FloatArray, number: int) -> _Take:
         seen = look(self.space.draw(code[None], self.generator, half=True), self.space)
+        return self._measured(code, seen, number)
+
+    def _measured(self, code: FloatArray, seen: Drawn, number: int) -> _Take:
         everybody = np.ones(len(self.partition.groups[number]), bool)
         if not len(seen.rows):
             return _Take(code, None, np.inf, np.inf, {}, everybody)
@@ -300,7 +309,17 @@ class _Studio:
             now = self._looked_at(self.space.moved(now.code, step), number)
             if max(now.error, 1) + now.flaws < max(best.error, 1) + best.flaws:
                 best = now
-        return (best if best is take else self._judged(best, number))._replace(done=True)
+        return self._judged(self._exposed(best, number), number)._replace(done=True)
+
+    def _exposed(self, take: _Take, number: int) -> _Take:
+        """Expose a take so that its skin is as light as wished for."""
+        if take.seen is None:
+            return take
+        gain = self.wishes[number]["light"] / max(_named(take.seen)["light"], 1.0)
+        gain = float(np.clip(gain, 1 - _EXPOSED, 1 + _EXPOSED))
+        return self._measured(take.code, seen_exposed(take.seen, gain, self.space), number)._replace(
+            gain=gain
+        )
 
     def _flaws(self, seen: Drawn, wish: Mapping[str, float]) -> float:
         """Return how much is wrong with a picture: features that melt, a busy ground, a hat, glasses."""
