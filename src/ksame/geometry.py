@@ -19,6 +19,8 @@ RIGHT_EYE = (263, 249, 390, 373, 374, 380, 381, 382, 362, 398, 384, 385, 386, 38
 NOSE_TIP, MOUTH_LEFT, MOUTH_RIGHT = 1, 61, 291
 STILL = (33, 133, 168, 1, 362, 263)  # eye corners, bridge and tip of the nose: what expressions move least
 # fmt: off
+BROWS = ((70, 63, 105, 66, 107, 55, 65, 52, 53, 46), (300, 293, 334, 296, 336, 285, 295, 282, 283, 276))
+OUTER_LIPS = (61, 146, 91, 181, 84, 17, 314, 405, 321, 375, 291, 409, 270, 269, 267, 0, 37, 39, 40, 185)
 INNER_LIPS = (78, 191, 80, 81, 82, 13, 312, 311, 310, 415, 308, 324, 318, 402, 317, 14, 87, 178, 88, 95)
 OVAL = (10, 338, 297, 332, 284, 251, 389, 356, 454, 323, 361, 288, 397, 365, 379, 378, 400, 377,
         152, 148, 176, 149, 150, 136, 172, 58, 132, 93, 234, 127, 162, 21, 54, 103, 67, 109)
@@ -220,6 +222,16 @@ class Raster:
         found = np.zeros((*self.covered.shape, 2), np.float32)
         found[self.covered] = self.weights @ source
         return found
+
+
+def nearest(covered: NDArray[np.bool_]) -> IntArray:
+    """Return for each pixel (h, w) the number of the nearest covered one, counted in reading order."""
+    outside = (~covered).astype(np.uint8)
+    _, label = cv2.distanceTransformWithLabels(outside, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)
+    number = np.zeros(int(label.max()) + 1, np.intp)
+    number[label[covered]] = np.arange(int(covered.sum()))
+    found: IntArray = number[label]
+    return found
 
 
 def _boxes(corners: FloatArray, width: int, height: int) -> tuple[IntArray, IntArray, IntArray]:

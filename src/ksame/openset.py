@@ -30,9 +30,10 @@ from ksame.scenes import Paint, file_names, painted
 
 VIEWS = 6  # looks at each person that the new face is tried on
 SHIFTED = (
-    "the new face is one of a pool of people who do not exist, moved on by k-Diff-furthest; that recognisers"
-    " do not see through it is measured, not promised"
+    "the new face is one of a pool of people who do not exist; that recognisers do not see through it is"
+    " measured, not promised"
 )
+FREE = "--pool parametric takes faces that are free of that, and look less real."
 PIXELS = "old pixels were changed, not replaced: moles, scars and wrinkles are still there"
 AROUND = "hair, ears, body and place are still there"
 APART = (
@@ -43,17 +44,24 @@ Texture = Literal["code", "pixel"]
 
 
 def pool_of(pool: str | Path) -> Pool:
-    """Return the people who do not exist: those in the box, or those of a file."""
-    return Pool.shipped() if pool == "shipped" else Pool.load(pool)
+    """Return the people who do not exist: those in the box, or those of a file.
+
+    ``shipped`` are portraits by a generator, which are not for commercial use; ``parametric`` are drawn by
+    our own model, and free.
+    """
+    if pool in ("shipped", "parametric"):
+        return Pool.shipped(codes=pool == "parametric")
+    return Pool.load(pool)
+
+
+def limits(pool: Pool) -> list[str]:
+    """Return what a user must know of the pool before they publish, if anything."""
+    return [f"{pool.licence} {FREE}"] if pool.licence else []
 
 
 def judges() -> list[str]:
-    """Return the recognisers that must not see through a new face: those that are here.
-
-    Without dlib, which takes 80 ms a face where the others take 30 together.
-    """
-    here = [name for name in RECOGNISERS if weights.cached(name) and name != "dlib"]
-    return here or [default_recogniser()]
+    """Return the recognisers that must not see through a new face: those that are here, quick ones first."""
+    return [name for name in RECOGNISERS if weights.cached(name)] or [default_recogniser()]
 
 
 def assumed(texture: Texture) -> str:
@@ -64,10 +72,10 @@ def assumed(texture: Texture) -> str:
 def closer() -> list[str]:
     """Return the networks that look closer, if they are here or can be had.
 
-    At lids, brows and lips; and at whether somebody is taken for a man or a woman.
+    At lids, brows and lips; and at whether somebody is taken for a man or a woman, and for how old.
     """
     here = []
-    for name in ("landmarker", "gender"):
+    for name in ("landmarker", "gender", "age"):
         try:
             weights.fetch([name])
         except WeightsError:
@@ -137,12 +145,20 @@ def shifted(
             "unusable_faces": sum(map(len, found.unusable)),
             "subjects": told.how,
             "pool": identities.digest,
+            "non_commercial": bool(identities.licence),
             "model": model.digest,
             "weights": {name: weights.CATALOGUE[name].sha256 for name in dict.fromkeys(used)},
         },
         private=Private(
             tuple(map(Row, faces.source.tolist(), faces.subject.tolist(), group, outputs)),
-            {"method": "shift", "texture": texture, "publish": publish, "names": names, "seed": seed},
+            {
+                "method": "shift",
+                "texture": texture,
+                "publish": publish,
+                "names": names,
+                "seed": seed,
+                "notes": limits(identities),
+            },
             found.failures,
         ),
         inspect=inspect,
@@ -197,10 +213,7 @@ def _new_faces(
         some = rows[:: max(1, len(rows) // VIEWS)][:VIEWS]
         views.append([View(pixels(found.sources[found.photo[row]]), faces.points[row]) for row in some])
     rng = np.random.default_rng(seed)
-    made = masks(
-        model, views, pool.codes, pool.deidentified,
-        recognisers=who, texture=texture, male=pool.labels[:, 0], rng=rng,
-    )  # fmt: skip
+    made = masks(model, views, pool, recognisers=who, texture=texture, rng=rng)
     return dict(zip(people, made, strict=True))
 
 

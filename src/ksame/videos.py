@@ -31,8 +31,8 @@ from ksame.faces.track import Track, kept, marked, people, tracks, watch
 from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.gather import Watch
 from ksame.journal import Journal, seed_of
-from ksame.masking import Mask, View, calm, code_of, look, looks, masks
-from ksame.openset import VIEWS, Texture, assumed, closer, judges, pool_of
+from ksame.masking import QUICK, Mask, View, calm, code_of, look, looks, masks
+from ksame.openset import VIEWS, Texture, assumed, closer, judges, limits, pool_of
 from ksame.pool import Pool
 from ksame.release import Failure, Making, Private, Release, Row, Untouched
 from ksame.represent import AppearanceSpace
@@ -77,7 +77,8 @@ def disguise(
     keep : sequence of paths
         Photos of people who stay visible.
     pool : str or path
-        The people who do not exist: ``shipped``, or a file.
+        The people who do not exist: ``shipped`` (portraits, not for commercial use), ``parametric``, or a
+        file by ``ksame pool build``.
     names : str
         Published file names.
     corrected : path, optional
@@ -97,7 +98,7 @@ def disguise(
     recogniser = default_recogniser()
     model, identities, who = AppearanceSpace.shipped(), pool_of(pool), judges()
     near = closer()  # before any face is looked at
-    with _one_thread_each(), _opened_beside(recogniser, *who[:-1]):
+    with _one_thread_each(), _opened_beside(recogniser, *who[:QUICK]):
         clips, failures = _followed(found, recogniser, corrected, jobs, watch)
         clips = _recognised(clips, keep, recogniser)
         weights.let_go("yunet")  # each network takes up to 200 MB
@@ -142,12 +143,20 @@ def disguise(
             "faces_drawn": drawn,
             "faces_covered": sum(map(len, hidden)) - drawn,
             "pool": identities.digest,
+            "non_commercial": bool(identities.licence),
             "model": model.digest,
             "weights": {name: weights.CATALOGUE[name].sha256 for name in dict.fromkeys(used)},
         },
         private=Private(
             mapping=tuple(rows),
-            settings={"method": "shift", "audio": audio, "texture": texture, "names": names, "seed": seed},
+            settings={
+                "method": "shift",
+                "audio": audio,
+                "texture": texture,
+                "names": names,
+                "seed": seed,
+                "notes": limits(identities),
+            },
             failures=failures,
             papers={f"tracks/{clip.name}.json": _told_tracks(clip) for clip in clips},
         ),
@@ -297,11 +306,9 @@ def _new_faces(
     made = masks(
         model,
         [views[person] for person in known],
-        pool.codes,
-        pool.deidentified,
+        pool,
         recognisers=who,
         texture=texture,
-        male=pool.labels[:, 0],
         rng=rng,
     )
     if tell:

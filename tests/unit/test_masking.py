@@ -24,15 +24,16 @@ from ksame.geometry import (
     OVAL,
     RIGHT_EYE,
     Raster,
+    nearest,
     register,
     transform,
     with_ring,
 )
 from ksame.masking import Mask, View, apart, calm, code_of, look, looks, masks
-from ksame.masking.features import RAISED
-from ksame.masking.mask import spread_over
-from ksame.masking.pictures import nearest as nearest_covered
-from ksame.masking.pictures import spread
+from ksame.masking.features import RAISED, mouth, opened
+from ksame.masking.mask import FORM, spread_over
+from ksame.masking.pictures import softened, spread
+from ksame.pool import Pool
 
 quick = settings(max_examples=25, deadline=None)
 
@@ -57,12 +58,28 @@ def pool(p=12):
     model = drawn.model()
     rng = np.random.default_rng(1)
     codes = np.where(model.nuisance, 0, rng.normal(size=(2, p, len(model.deviation))) * model.deviation * 0.6)
-    return codes[0], codes[1]
+    return Pool(codes[0], codes[1], np.zeros((p, 3)), 2, model.digest, "")
+
+
+@cache
+def portraits():
+    """The same pool, of faces with pictures: flat skin in colours of their own."""
+    stored = []
+    for row in range(len(pool())):
+        skin = np.full((*FRAME.size(1)[::-1], 3), (150, 110 + 5 * row, 90), np.uint8)
+        stored.append(cv2.imencode(".webp", skin[..., ::-1])[1].tobytes())
+    codes = pool().codes
+    return replace(pool(), deidentified=codes.copy(), pictures=tuple(stored))
 
 
 def mask(view=None, row=0):
-    hat, hat_d = pool()
-    return Mask.of(drawn.model(), [view or people()[0]], hat[row], hat_d[row])
+    faces = pool()
+    return Mask.of(drawn.model(), [view or people()[0]], faces.codes[row], faces.deidentified[row])
+
+
+def nearest_first(view, faces):
+    """Return the rows of a pool from the nearest to a view on."""
+    return faces.nearest(code_of(drawn.model(), view)[:84], drawn.model().nuisance)
 
 
 def inside(points, size):
@@ -85,7 +102,7 @@ def test_the_code_is_that_of_the_model_and_no_difference_without_the_closer_look
         code[:84], model.encode(faces, nuisance=True)[0], atol=0.02 * model.deviation[0]
     )
     assert not code[84 : 84 + 2 * MESH].any()
-    assert code.shape == (84 + 2 * MESH + 3 + 15,)
+    assert code.shape == (84 + 2 * MESH + 1 + 3 + 15,)
 
 
 @pytest.mark.weights
@@ -245,7 +262,7 @@ def test_skin_has_the_colour_of_the_scene():
 
 def test_of_the_texture_of_a_person_nothing_is_left_but_its_colour():
     one, other = people()[0], people()[1]
-    hat, hat_d = pool()
+    hat, hat_d = pool().codes, pool().deidentified
     model = drawn.model()
     a, b = (Mask.of(model, [view], hat[0], hat_d[0]) for view in (one, other))
     textured = np.arange(84) >= len(model.shape_axes)
@@ -303,11 +320,11 @@ def test_a_movement_of_the_old_face_is_a_livelier_movement_of_the_new_one():
 def test_the_nearest_covered_pixel():
     covered = np.zeros((6, 7), bool)
     covered[2:4, 2:5] = True
-    nearest = nearest_covered(covered)
+    found = nearest(covered)
     y, x = np.nonzero(covered)
-    assert nearest[covered].tolist() == list(range(6))
-    assert (y[nearest[0, 0]], x[nearest[0, 0]]) == (2, 2)
-    assert (y[nearest[5, 6]], x[nearest[5, 6]]) == (3, 4)
+    assert found[covered].tolist() == list(range(6))
+    assert (y[found[0, 0]], x[found[0, 0]]) == (2, 2)
+    assert (y[found[5, 6]], x[found[5, 6]]) == (3, 4)
 
 
 def test_the_rim_of_a_face_is_its_skin():
@@ -349,7 +366,7 @@ def test_everybody_gets_another_face_or_none(monkeypatch):
         return np.array([[4.0 * len(calls)]])  # everything is unlike everything
 
     fake_embed(monkeypatch, blind)
-    made = masks(drawn.model(), [[view] for view in people()], *pool(), recognisers=["sface"])
+    made = masks(drawn.model(), [[view] for view in people()], pool(), among=1, recognisers=["sface"])
     assert all(one is not None for one in made)
     codes = {one.shift.tobytes() for one in made if one is not None}
     assert len(codes) == 3
@@ -358,15 +375,14 @@ def test_everybody_gets_another_face_or_none(monkeypatch):
 def test_whom_every_face_gives_away_gets_none(monkeypatch):
     fake_embed(monkeypatch, lambda name, rgb, points: np.zeros((1, 4)))
     views = [[people()[0]]]
-    assert masks(drawn.model(), views, *pool(), recognisers=["sface"], tries=3) == [None]
-    small = tuple(part[:2] for part in pool())
-    assert masks(drawn.model(), views, *small, recognisers=["sface"]) == [None]
+    assert masks(drawn.model(), views, pool(), among=1, recognisers=["sface"], tries=3) == [None]
+    assert masks(drawn.model(), views, pool(2), recognisers=["sface"]) == [None]
 
 
 def test_whom_no_face_hides_by_far_gets_one_that_hides_enough(monkeypatch):
     answers = iter([0.0, 1.1, 1.05, 1.03])  # the old face, then three trials, all within 1.15 x 1.02
     fake_embed(monkeypatch, lambda name, rgb, points: np.array([[next(answers)]]))
-    made = masks(drawn.model(), [[people()[0]]], *pool(), recognisers=["sface"], tries=3)
+    made = masks(drawn.model(), [[people()[0]]], pool(), among=1, recognisers=["sface"], tries=3)
     assert made[0] is not None
     assert next(answers, None) is None  # what was tried is not tried again
 
@@ -374,13 +390,10 @@ def test_whom_no_face_hides_by_far_gets_one_that_hides_enough(monkeypatch):
 def test_another_pool_face_is_taken_when_one_is_too_near(monkeypatch):
     answers = iter([0.0, 0.5, 0.7, 9.0])  # the old face, then three trials
     fake_embed(monkeypatch, lambda name, rgb, points: np.array([[next(answers)]]))
-    made = masks(drawn.model(), [[people()[0]]], *pool(), recognisers=["sface"])
-    model, (hat, hat_d) = drawn.model(), pool()
-    gamma = code_of(model, people()[0])[:84]
-    far = np.linalg.norm(np.where(model.nuisance, 0, hat - gamma), axis=1)
-    third = np.argsort(far)[2]
+    made = masks(drawn.model(), [[people()[0]]], pool(), among=1, recognisers=["sface"])
+    third = nearest_first(people()[0], pool())[2]
     assert made[0] is not None
-    np.testing.assert_allclose(made[0].shift, hat_d[third] - hat[third])
+    np.testing.assert_allclose(made[0].shift, pool().shifts[third])
     assert next(answers, None) is None
 
 
@@ -397,12 +410,10 @@ def test_the_last_judge_has_a_veto(monkeypatch):
 
     fake_embed(monkeypatch, seen)
     names = ["sface", "mobilefacenet", "facenet"]
-    (made,) = masks(drawn.model(), [[people()[0]]], *pool(), recognisers=names)
-    model, (hat, hat_d) = drawn.model(), pool()
-    far = np.linalg.norm(np.where(model.nuisance, 0, hat - code_of(model, people()[0])[:84]), axis=1)
-    second = np.argsort(far)[1]
+    (made,) = masks(drawn.model(), [[people()[0]]], pool(), among=1, recognisers=names)
+    second = nearest_first(people()[0], pool())[1]
     assert made is not None
-    np.testing.assert_allclose(made.shift, hat_d[second] - hat[second])
+    np.testing.assert_allclose(made.shift, pool().shifts[second])
     assert asked.count("facenet") == 4  # the old and the new face, twice
 
 
@@ -443,12 +454,123 @@ def test_a_man_gets_a_mans_face_and_who_is_unsure_any(monkeypatch, score, place)
         return np.array([[4.0 * len(calls)]])
 
     fake_embed(monkeypatch, blind)
-    monkeypatch.setattr("ksame.masking.choose._male", lambda rgb, points: np.full(len(rgb), score))
+    monkeypatch.setattr("ksame.masking.choose.attributes.male", lambda rgb, points: np.full(len(rgb), score))
     monkeypatch.setattr("ksame.masking.choose.weights.cached", lambda name: name == "gender")
-    model, (hat, hat_d) = drawn.model(), pool()
-    far = np.linalg.norm(np.where(model.nuisance, 0, hat - code_of(model, people()[0])[:84]), axis=1)
-    order = np.argsort(far)
-    male = np.where(np.arange(len(hat)) == order[0], -1.0, 1.0)
-    (made,) = masks(model, [[people()[0]]], hat, hat_d, recognisers=["sface"], male=male)
+    order = nearest_first(people()[0], pool())
+    labels = np.ones((len(pool()), 3))
+    labels[order[0]] = -1
+    faces = replace(pool(), labels=labels)
+    (made,) = masks(drawn.model(), [[people()[0]]], faces, among=1, recognisers=["sface"])
     assert made is not None
-    np.testing.assert_allclose(made.shift, hat_d[order[place]] - hat[order[place]])
+    np.testing.assert_allclose(made.shift, pool().shifts[order[place]])
+
+
+@pytest.mark.parametrize(("years", "old", "place"), [(70, 3, 0), (25, 3, 3), (25, 12, 0)])
+def test_who_is_young_gets_a_young_face_if_there_are_enough(monkeypatch, years, old, place):
+    """The nearest pool faces are old, the others young."""
+    calls = []
+
+    def blind(name, rgb, points):
+        calls.append(name)
+        return np.array([[4.0 * len(calls)]])
+
+    fake_embed(monkeypatch, blind)
+    monkeypatch.setattr("ksame.masking.choose.AMONG", 3)
+    monkeypatch.setattr("ksame.masking.choose.attributes.age", lambda rgb, points: np.full(len(rgb), years))
+    monkeypatch.setattr("ksame.masking.choose.weights.cached", lambda name: name == "age")
+    order = nearest_first(people()[0], pool())
+    labels = np.ones((len(pool()), 3))
+    labels[order[:old], 1] = -1
+    faces = replace(pool(), labels=labels)
+    (made,) = masks(drawn.model(), [[people()[0]]], faces, among=1, recognisers=["sface"])
+    assert made is not None
+    np.testing.assert_allclose(made.shift, pool().shifts[order[place]])
+
+
+def test_anybody_may_get_one_of_the_nearest_faces(monkeypatch):
+    calls = []
+
+    def blind(name, rgb, points):
+        calls.append(name)
+        return np.array([[4.0 * len(calls)]])
+
+    fake_embed(monkeypatch, blind)
+    order, rows = nearest_first(people()[0], pool()), set()
+    for seed in range(12):
+        (made,) = masks(drawn.model(), [[people()[0]]], pool(), among=3, recognisers=["sface"], rng=seed)
+        rows.add(int(np.abs(pool().shifts - made.shift).sum(axis=1).argmin()))
+    assert rows == set(order[:3].tolist())
+
+
+def test_who_hides_enough_but_not_well_is_not_covered(monkeypatch):
+    """The first judges see 2.0, the last only 1.1 of its distance, for every pool face."""
+
+    def seen(name, rgb, points):
+        new = not any(rgb is view.rgb for view in people())
+        return np.array([[(2.2 if name != "dlib" else 0.53) * new]])
+
+    fake_embed(monkeypatch, seen)
+    names = ["sface", "mobilefacenet", "dlib"]
+    (made,) = masks(drawn.model(), [[people()[0]]], pool(), recognisers=names, tries=2)
+    assert made is not None
+
+
+def test_two_new_faces_may_be_a_little_alike(monkeypatch):
+    """Far from all old faces, and from one another 0.95 of what recognisers take for one person."""
+    new = iter([5.0, 5.0 + 0.95 * 1.02] * 20)
+
+    def seen(name, rgb, points):
+        old = any(rgb is view.rgb for view in people(2))
+        return np.array([[0.0 if old else next(new)]])
+
+    fake_embed(monkeypatch, seen)
+    made = masks(drawn.model(), [[view] for view in people(2)], pool(), recognisers=["sface"], tries=1)
+    assert all(one is not None for one in made)
+
+
+def test_a_face_with_a_picture_is_worn_as_it_is():
+    model, faces, view = drawn.model(), portraits(), people()[0]
+    codes = faces.codes[3], faces.deidentified[3]
+    worn = Mask.of(model, [view], *codes, picture=faces.picture(3))
+    gamma = code_of(model, view)[:84]
+    np.testing.assert_allclose(worn.shift, np.where(model.nuisance, 0, faces.codes[3] - gamma))
+    face = worn.base[0]
+    middle = face[face.shape[0] // 2, face.shape[1] // 2]
+    np.testing.assert_allclose(middle[1] - middle[2], 110 + 15 - 90, atol=6)  # light is grey
+    whole = Mask.of(model, [view], gamma, codes[1])  # the same shift, drawn by the model
+    np.testing.assert_allclose(worn.move, FORM * whole.move, atol=0.2)
+    new = worn.draw(view.rgb, view.points, code_of(model, view))
+    assert (new != view.rgb).any() and new.shape == view.rgb.shape
+
+
+def test_teeth_are_drawn_where_a_mouth_is_light():
+    shape = opened(drawn.model().shape)
+    between, skin = mouth(shape), np.array([180.0, 140.0, 120.0])
+    light, dark = (np.full((5, 3), value) for value in (200.0, 40.0))
+    faces = [np.zeros((320, 256, 3), np.float32) for _ in range(2)]
+    for face, colours in zip(faces, (light, dark), strict=True):
+        between.paint(face, colours, skin)
+    line = slice(*np.sort(shape[[78, 308], 0]).astype(int))
+    row = int(shape[[13, 14], 1].mean())
+    bright, dim = (face[row, line, 0] / face[row, line, 0].max() for face in faces)
+    bends = [np.abs(np.diff(one, 2))[8:-8].max() for one in (bright, dim)]
+    assert bends[0] > 3 * bends[1]
+
+
+@quick
+@given(st.floats(0.6, 3.5), st.floats(0.5, 2))
+def test_a_new_face_is_no_sharper_than_the_frame(sigma, light):
+    """A face in a frame out of focus is as soft as the frame, whatever the light."""
+    face, shape = drawn.photos(1, seed=4)
+    sharp = face[0].astype(np.float32)
+    soft = light * cv2.GaussianBlur(sharp, (0, 0), sigma)
+    wanted = look.sharpness(soft.mean(axis=2), shape[0])
+    assert wanted < look.sharpness(sharp.mean(axis=2), shape[0])
+    new = softened(sharp, shape[0], wanted)
+    found = look.sharpness(new.mean(axis=2), shape[0])
+    assert 0.5 * wanted < found < 1.6 * wanted + 0.005  # between two steps the mean of both is taken
+    np.testing.assert_array_equal(softened(soft, shape[0], 9.0), soft)  # and never sharper than it was
+
+
+def test_nothing_is_sharp_where_there_is_next_to_nothing():
+    assert look.sharpness(np.full((9, 9), 7, np.uint8), np.zeros((MESH, 2))) == 0

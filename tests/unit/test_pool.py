@@ -2,8 +2,10 @@
 
 import hashlib
 import sys
+from dataclasses import replace
 from importlib import resources
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -35,18 +37,18 @@ def random_codes(n=24, seed=0):
 # in the box
 
 
-@pytest.mark.parametrize("name", ["generator.npz", "pool.npz"])
+@pytest.mark.parametrize("name", ["generator.npz", "pool.npz", "people.npz"])
 def test_the_files_in_the_box_are_those_of_the_card_and_small_and_without_pickle(name):
     folder = resources.files("ksame") / "models"
     data = (folder / name).read_bytes()
     assert hashlib.sha256(data).hexdigest() in (folder / "README.md").read_text()
-    assert len(data) < 300_000
+    assert len(data) < (300_000 if name != "people.npz" else 1_500_000)
     with resources.as_file(folder / name) as path, np.load(path, allow_pickle=False) as file:
-        assert all(file[key].dtype.kind in "fiU" for key in file.files)
+        assert all(file[key].dtype.kind in "fiuU" for key in file.files)
 
 
 def test_the_pool_in_the_box_is_neutral_frontal_and_of_the_model_in_the_box():
-    pool, space, generator = Pool.shipped(), drawn.model(), Generator.shipped()
+    pool, space, generator = Pool.shipped(codes=True), drawn.model(), Generator.shipped()
     assert pool.space == generator.space == space.digest
     assert len(pool) >= 400
     assert (pool.codes[:, space.nuisance] == 0).all()
@@ -57,16 +59,28 @@ def test_the_pool_in_the_box_is_neutral_frontal_and_of_the_model_in_the_box():
 
 
 def test_the_shifts_in_the_box_keep_the_mean_colour():
-    pool, space = Pool.shipped(), drawn.model()
+    pool, space = Pool.shipped(codes=True), drawn.model()
     assert np.abs(pool.shifts @ module.mean_colour(space).T).max() < 0.1  # grey levels
 
 
 def test_no_two_faces_in_the_box_share_a_code_and_none_is_its_own_de_identified():
-    pool, space = Pool.shipped(), drawn.model()
+    pool, space = Pool.shipped(codes=True), drawn.model()
     x, new = pool.codes / space.deviation, pool.deidentified / space.deviation
     apart = np.linalg.norm(x[:, None] - x, axis=2) + 99 * np.eye(len(x))
     assert apart.min() > 3  # standard deviations; random ones are at 13
     assert np.linalg.norm(new - x, axis=1).min() > 3
+
+
+def test_the_people_in_the_box_are_women_and_men_young_and_old_with_a_face_each():
+    pool, space = Pool.shipped(), drawn.model()
+    assert pool.space == space.digest and len(pool) == len(pool.pictures) >= 150
+    assert (pool.codes[:, space.nuisance] == 0).all() and "not for commercial use" in pool.licence
+    assert 0.3 < (pool.labels[:, 0] > 0).mean() < 0.7
+    assert (pool.labels[:, 1] > 0.5).mean() > 0.1 < (pool.labels[:, 1] < -0.5).mean()
+    assert (pool.labels[:, 2] < -0.5).all()
+    faces = [pool.picture(row) for row in range(len(pool))]
+    light = [cv2.cvtColor(face, cv2.COLOR_RGB2LAB)[200, 90, 0] / 2.55 for face in faces]
+    assert np.quantile(light, 0.1) < 40 and np.quantile(light, 0.9) > 60  # dark skin and light
 
 
 # the generator
@@ -292,3 +306,32 @@ def test_a_pool_that_makes_no_sense_is_refused():
     other = Generator(*(getattr(Generator.shipped(), name) for name in ("makes", "judges", "scale")), "other")
     with pytest.raises(UsageError, match="another appearance model"):
         build(5, generator=other)
+
+
+def test_a_pool_keeps_its_pictures_and_what_they_may_be_used_for(tmp_path):
+    rng = np.random.default_rng(2)
+    faces = (
+        cv2.GaussianBlur(rng.integers(0, 256, (320, 256, 3), np.uint8), (0, 0), 5),
+        np.full((320, 256, 3), (180, 140, 120), np.uint8),
+    )
+    stored = tuple(cv2.imencode(".webp", face[..., ::-1])[1].tobytes() for face in faces)
+    pool = replace(small(2), pictures=stored, licence="For tests only.")
+    pool.save(tmp_path / "pool.npz")
+    again = Pool.load(tmp_path / "pool.npz")
+    assert again.pictures == stored and again.licence == pool.licence and again.digest == pool.digest
+    np.testing.assert_allclose(again.picture(1), faces[1], atol=3)
+    assert again.digest != small(2).digest and small(2).picture(0) is None
+    with pytest.raises(UsageError, match="a picture of each face"):
+        replace(small(3), pictures=stored)
+    with pytest.raises(UsageError, match="Picture 0 of the pool"):
+        replace(small(2), pictures=(b"no picture", stored[1])).picture(0)
+
+
+def test_who_leaves_the_pictures_out_has_the_other_pool(monkeypatch, tmp_path):
+    assert Pool.shipped().pictures and Pool.shipped().licence
+    assert not Pool.shipped(codes=True).pictures
+    models = tmp_path / "models"
+    models.mkdir()
+    (models / "pool.npz").write_bytes((resources.files("ksame") / "models" / "pool.npz").read_bytes())
+    monkeypatch.setattr(module.resources, "files", lambda package: tmp_path)
+    assert not Pool.shipped().pictures

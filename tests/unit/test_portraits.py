@@ -3,6 +3,7 @@
 import dataclasses
 from types import SimpleNamespace
 
+import cv2
 import numpy as np
 import pytest
 
@@ -11,10 +12,13 @@ import generators
 import samples
 from ksame import CannotGuarantee, UsageError
 from ksame.core import Guarantee, Partition
+from ksame.faces.detect import detect
+from ksame.faces.landmarks import landmarks
+from ksame.geometry import FRAME
 from ksame.pool import learn as conditions
-from ksame.pool.build import APART, apart, look
-from ksame.portraits import group, learn, measure, people, surrogate
-from ksame.represent.embedding import RECOGNISERS
+from ksame.pool.build import off
+from ksame.portraits import group, learn, measure, people, surrogate, texture
+from ksame.represent.embedding import RECOGNISERS, embed
 from ksame.represent.generator import ATTRIBUTES, BLOCKS, GeneratorSpace
 from ksame.represent.synthesis import Generator
 
@@ -281,7 +285,7 @@ def test_their_labels_are_those_of_the_other_pool():
 
 
 def test_nobody_is_taken_twice_nor_anyone_alike():
-    casting = people._Casting(None, None, None, None, batch=4)
+    casting = people._Casting(None, None, None, None)
     far = people._same("sface") + 0.1
     sface = np.array([[0.0], [0.1], [far], [2 * far]])
     other = np.array([[0.0], [5.0], [9.0], [9.0]])
@@ -299,12 +303,70 @@ def test_a_pool_of_people_is_drawn(space):
     assert (pool.codes[:, model.nuisance] == 0).all()
     assert (pool.labels[:, 2] <= -0.75).all()  # nobody smiles
     assert "were not compared with the photos" in pool.checked
-    assert "not for commercial use" in pool.checked
-    limit = RECOGNISERS["sface"].same_person
-    (good, before), (also, after) = (look(codes, model, "sface") for codes in (pool.codes, pool.deidentified))
-    assert good.all() and also.all()
-    assert (np.linalg.norm(before - after, axis=1) > limit).all()
-    assert len(apart(before, APART * limit)) == 4
+    assert pool.licence == people.LICENCE and (pool.codes == pool.deidentified).all()
+    faces = np.stack([pool.picture(row) for row in range(4)])
+    assert faces.shape == (4, 320, 256, 3)
+    for face in faces:
+        assert texture.flaws(face, model) < 0.05  # the file is not the picture to the last bit
+        ((mesh,), (presence,)) = landmarks(face, detect(face))
+        assert presence > 0.9 and off(mesh, model.shape) < 0.1  # on the mean shape
+    codes = [embed("sface", face, model.shape[None])[0] for face in faces]
+    apart = np.linalg.norm(np.stack(codes)[:, None] - codes, axis=2)[~np.eye(4, dtype=bool)]
+    assert apart.min() > 0.8 * RECOGNISERS["sface"].same_person
+
+
+def plain_face():
+    """The model's mean face on the mean shape, in even light."""
+    model = drawn.model()
+    scale = FRAME.width / model.detail.shape[1]
+    return cv2.resize(model.detail, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA), model
+
+
+def test_light_from_one_side_is_shared_and_highlights_are_dimmed():
+    face, model = plain_face()
+    slope = np.linspace(0.6, 1.3, 256)[None, :, None]
+    lit = np.clip(face * slope, 0, 255).astype(np.uint8)
+    cv2.circle(lit, (128, 110), 5, (255, 255, 255), -1)
+    new = texture.worn(lit, model.shape, model)
+
+    def sides(picture):
+        cheeks = picture[[200, 200], [80, 176]].mean(axis=1)
+        return cheeks[1] / cheeks[0]
+
+    assert sides(lit) > 1.25 and sides(new) < 1.12
+    assert new[110, 128].mean() < 0.9 * 255
+    np.testing.assert_array_equal(new[0, 0], new[1, 1])  # its edge goes on outside
+
+
+def test_hair_hands_and_coloured_light_are_flaws():
+    face, model = plain_face()
+    even = texture.worn(face, model.shape, model)
+    assert texture.flaws(even, model) < 0.1
+    with_hair = even.copy()
+    with_hair[80:125, 60:196] = 20
+    assert texture.flaws(with_hair, model) > 0.1
+    blue = (even * [0.5, 0.8, 1.2]).clip(0, 255).astype(np.uint8)
+    assert texture.flaws(blue, model) == 1
+
+
+def test_who_speaks_or_blinks_is_not_at_rest():
+    mesh = drawn.model().shape.copy()
+    mesh[13] = mesh[14] - (0, 0.5)
+    assert texture.at_rest(mesh)
+    speaking, blinking = mesh.copy(), mesh.copy()
+    speaking[13] -= (0, 9)
+    assert not texture.at_rest(speaking)
+    blinking[[159, 160, 158]] = blinking[145] - (0, 1)
+    assert not texture.at_rest(blinking)
+
+
+@pytest.mark.weights
+def test_a_generator_that_draws_nobody_new_is_refused(monkeypatch):
+    monkeypatch.setattr(people._Casting, "more", lambda self: [])
+    with pytest.raises(CannotGuarantee, match="too few faces"):
+        people.people(2)
+    with pytest.raises(UsageError, match="at least 2"):
+        people.people(1)
 
 
 def test_a_pool_that_makes_no_sense_is_refused():

@@ -104,7 +104,10 @@ def run(
     keep: Annotated[list[Path] | None, typer.Option(help="Photos of people who stay visible.")] = None,
     quality: Annotated[int | None, typer.Option(help="Of videos, 0 to 100 [80].")] = None,
     pool: Annotated[
-        str, typer.Option(help="People who do not exist: shipped, or a file by pool build.")
+        str,
+        typer.Option(
+            help="People who do not exist: shipped (no commercial use), parametric, or a file by pool build."
+        ),
     ] = "shipped",
     tracks: Annotated[
         Path | None,
@@ -319,7 +322,7 @@ def _pool() -> None:
 def build_pool(
     output: Annotated[Path, typer.Option("--output", "-o", help="The pool file to write, .npz.")],
     size: Annotated[
-        int | None, typer.Option(help="How many people [400; 200 by a generator of portraits].")
+        int | None, typer.Option(help="How many people [400; 160 by a generator of portraits].")
     ] = None,
     generator: Annotated[
         str | None, typer.Option(help="Draw them as portraits: shipped, or the folder of a generator.")
@@ -336,7 +339,7 @@ def build_pool(
         if generator is None:
             pool = build(size or 400, k=k, seed=seed, watch=watch)
         else:
-            pool = people(size or 200, generator=generator, model=model, k=k, seed=seed, watch=watch)
+            pool = people(size or 160, generator=generator, model=model, seed=seed, watch=watch)
     pool.save(output)
     if not quiet:
         console.print(escape(pool.checked))

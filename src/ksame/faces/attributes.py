@@ -175,6 +175,11 @@ def male(rgb: ArrayLike, points: ArrayLike) -> FloatArray:
     return _probability(_male(*_checked(rgb, points)))
 
 
+def age(rgb: ArrayLike, points: ArrayLike) -> FloatArray:
+    """Return ``age`` alone, (n,): how many years old faces look; see ``attributes``."""
+    return _age(*_checked(rgb, points))
+
+
 def _checked(rgb: ArrayLike, points: ArrayLike) -> tuple[NDArray[np.uint8], FloatArray]:
     """Return the arguments as arrays that fit each other."""
     pictures, mesh = np.asarray(rgb), np.asarray(points, dtype=np.float64)

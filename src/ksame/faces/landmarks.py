@@ -1,4 +1,4 @@
-"""468 points on each face, by the mesh network on a square, upright view of it."""
+"""468 points on each face, by the mesh network on a square, upright view of it, or by a larger one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from numpy.typing import NDArray
 
 from ksame.core import FloatArray
 from ksame.faces.detect import Boxes
-from ksame.geometry import MESH, crop, five_points, transform
-from ksame.weights import infer
+from ksame.geometry import MESH, crop, five_points, to_frame, transform
+from ksame.weights import get_ready, infer
 
-__all__ = ["landmarks", "look", "roll_of", "square"]
+__all__ = ["closer", "get_closer", "landmarks", "look", "roll_of", "square", "upright"]
 
 SIZE = 192  # px: the network's input
 MARGIN = 1.5  # the view is this much larger than the face
 # The network's logit was 13 and more on 95 % of 331 upright photos of five sets, and at most 13 on 102
 # upside down, which the detector takes for upright: below this the other rolls are tried.
 UPRIGHT = 15.0
+CLOSER = 256  # px: the input of the larger network, which follows lids, brows and lips
+_INNER = "face_landmarks_detector.tflite"
 
 
 def landmarks(rgb: NDArray[np.uint8], boxes: Boxes) -> tuple[FloatArray, FloatArray]:
@@ -82,3 +84,31 @@ def look(rgb: NDArray[np.uint8], centre: FloatArray, side: float, roll: float) -
     mesh, logit = infer("mesh", view[None].astype(np.float32) / 255)
     back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
     return transform(back, mesh.reshape(MESH, 3)[:, :2]), float(logit.item())
+
+
+def closer(rgb: NDArray[np.uint8], mesh: FloatArray) -> FloatArray:
+    """Return the mesh (468, 2) that a larger network sees in an upright square around a mesh."""
+    seen, matrix = upright(rgb, mesh)
+    back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
+    return transform(back, seen[:MESH])
+
+
+def upright(rgb: NDArray[np.uint8], mesh: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return all 478 points that the larger network sees, in pixels of its view, and the view's matrix.
+
+    The last ten are those of the irises.
+    """
+    matrix = to_frame(mesh)
+    flat = transform(matrix, mesh)
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    scale = CLOSER / (MARGIN * float((high - low).max()))
+    matrix = np.asarray(scale * matrix)
+    matrix[:, 2] += CLOSER / 2 - scale * (low + high) / 2
+    view = crop(rgb, matrix, CLOSER, CLOSER)[None].astype(np.float32) / 255
+    points = infer("landmarker", view, inner=_INNER, shape=(1, CLOSER, CLOSER, 3))[0]
+    return points.reshape(-1, 3)[:, :2], matrix
+
+
+def get_closer() -> None:
+    """Open the larger network."""
+    get_ready("landmarker", inner=_INNER, shape=(1, CLOSER, CLOSER, 3))

@@ -6,9 +6,9 @@ what a frame shows, ``calm`` smooths that in time, and ``Mask.draw`` draws it.
 
 from __future__ import annotations
 
-from ksame.masking.choose import apart, masks
+from ksame.masking.choose import QUICK, apart, masks
 from ksame.masking.look import View, calm, code_of
 from ksame.masking.looks import looks
 from ksame.masking.mask import Mask
 
-__all__ = ["Mask", "View", "apart", "calm", "code_of", "looks", "masks"]
+__all__ = ["QUICK", "Mask", "View", "apart", "calm", "code_of", "looks", "masks"]

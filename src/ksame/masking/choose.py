@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -12,14 +12,20 @@ from numpy.typing import NDArray
 
 from ksame import weights
 from ksame.core import FloatArray, IntArray, RandomState
-from ksame.faces.attributes import male as _male
+from ksame.faces import attributes
 from ksame.geometry import register, to_frame, transform
 from ksame.masking.look import View, code_of, landmarks_of
 from ksame.masking.mask import Mask, Texture
+from ksame.pool import Pool
 from ksame.replace import identities
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, embed
 
+AMONG = 12  # pool faces that anybody may get: the nearest one alone would say where the old face lies
+# Two new faces in the same dim light look alike to recognisers; that one is taken for the other shows nobody.
+ALIKE = 0.85
+QUICK = 2  # recognisers that are asked about every trial
+YEARS = 0.75  # of the label "young", or 15 years: who is further off is of another age
 UNSURE = 0.25  # the share of doubt in which a person may get a face of either gender
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,21 +36,20 @@ Known = Mapping[str, FloatArray]
 def masks(
     model: AppearanceSpace,
     people: Sequence[Sequence[View]],
-    pool_codes: FloatArray,
-    pool_shifted: FloatArray,
+    pool: Pool,
     *,
     recognisers: Sequence[str],
     texture: Texture = "code",
     margin: float = 1.2,
-    among: int = 1,
-    tries: int = 24,
-    male: FloatArray | None = None,
+    among: int = AMONG,
+    tries: int = 16,
     rng: RandomState = None,
 ) -> list[Mask | None]:
     """Return a mask for each person, drawn from distinct pool faces, that recognisers do not see through.
 
     Each is tried on the person's own views. Where a recogniser takes the new face for the old one, or for
-    another person's old or new face, another pool face is taken.
+    another person's old or new face, another pool face is taken. Whoever is surely taken for a man or a
+    woman gets the face of one, and of somebody of their age, as far as ``gender`` and ``age`` are here.
 
     Parameters
     ----------
@@ -52,10 +57,11 @@ def masks(
         What they are drawn with.
     people : sequence of sequences of View
         Some good views of each person, as unlike as can be had.
-    pool_codes, pool_shifted : (p, d)
-        gamma_hat and gamma_hat_d of the pool.
+    pool : Pool
+        Whose faces they get.
     recognisers : sequence of str
-        Names in ``represent.embedding.RECOGNISERS`` of those that judge.
+        Names in ``represent.embedding.RECOGNISERS`` of those that judge; of more than two, those after the
+        second are only asked about faces that hide from the first two: they are slow.
     texture : str
         How they will be drawn: see ``Mask.draw``.
     margin : float
@@ -63,10 +69,7 @@ def masks(
         Where no face that is tried is as far away, the furthest is taken, if it is beyond 1.
     among, rng : see ``replace.identities``
     tries : int
-        Pool faces that are tried, nearest first. Who is recognised in all gets None: they must be covered.
-    male : (p,), optional
-        How male the pool's faces are, even at 0: whoever is surely taken for a man or a woman, and by the
-        weight ``gender`` if it is here, gets the face of one.
+        Pool faces that are tried for each person. Who is recognised in all gets None: they must be covered.
     """
     codes = [_by_two(partial(code_of, model), views) for views in people]
     gamma = np.array([np.mean(own, axis=0)[: len(model.nuisance)] for own in codes])
@@ -74,37 +77,55 @@ def masks(
 
     def near(left: Sequence[int], used: NDArray[np.bool_]) -> IntArray:
         still = model.nuisance
-        return identities(gamma[left], pool_codes, nuisance=still, used=used, among=among, rng=source)
+        return identities(gamma[left], pool.codes, nuisance=still, used=used, among=among, rng=source)
 
     def make(i: int, row: int) -> Mask:
-        return Mask.of(model, people[i], pool_codes[row], pool_shifted[row], codes=codes[i])
+        hat, hat_d = pool.codes[row], pool.deidentified[row]
+        return Mask.of(model, people[i], hat, hat_d, codes=codes[i], picture=pool.picture(row))
 
     def wear(i: int, mask: Mask, view: int) -> View:
         return _worn(mask, people[i][view], codes[i][view], texture)
 
-    # the last judge is the slowest and takes 200 MB: it is asked only about those whom the others chose
-    quick, slow = (recognisers[:-1], recognisers[-1]) if len(recognisers) > 1 else (recognisers, None)
+    quick, slow = recognisers[:QUICK], recognisers[QUICK:]
     old = [dict(zip(quick, _by_two(partial(_codes, views), quick), strict=True)) for views in people]
     given = _Given(people, old, quick, near, make, wear)
-    used = np.zeros((len(people), len(pool_codes)), bool)
-    if male is not None and weights.cached("gender"):
-        used |= np.stack([_unlike(views, male) for views in people])
+    used = np.zeros((len(people), len(pool)), bool)
+    used |= np.stack([_unlike(views, pool.labels) for views in people])
+    weights.let_go("gender", "age")
     chosen: dict[int, _Trial] = {}
+    doubtful: list[_Trial] = []
     left = list(range(len(people)))
     while left:
         new = _choose(given, left, chosen, used, margin, tries)
         chosen |= new
-        left = _seen_through(given, chosen, slow, margin) if slow and new else []
-        for i in left:
-            del chosen[i]
+        left = []
+        for one in _asked(given, chosen, new, slow):
+            if one.apart <= min(margin, new[one.person].apart):
+                left.append(one.person)
+                doubtful.append(one)
+                del chosen[one.person]
+    for one in sorted(doubtful, key=lambda one: -one.apart):  # better a face that hides enough than a cover
+        if one.apart > 1 and one.person not in chosen and _distinct(one, old, chosen.values()):
+            chosen[one.person] = one
     return [chosen[i].mask if i in chosen else None for i in range(len(people))]
 
 
-def _unlike(views: Sequence[View], male: FloatArray) -> NDArray[np.bool_]:
-    """Return which pool faces (p,) are of another apparent gender than a person; none if that is not sure."""
-    points = [transform(to_frame(view.points), view.points) for view in views]
-    score = _male(np.stack([register(view.rgb, view.points) for view in views]), np.stack(points)).mean()
-    other: NDArray[np.bool_] = (male < 0) & (score > 1 - UNSURE) | (male > 0) & (score < UNSURE)
+def _unlike(views: Sequence[View], labels: FloatArray) -> NDArray[np.bool_]:
+    """Return which pool faces (p,) are of another apparent gender or age than a person.
+
+    None where the networks are not here, and of the other gender none if that is not sure; of another age
+    none if too few would be left.
+    """
+    other = np.zeros(len(labels), bool)
+    points = np.stack([transform(to_frame(view.points), view.points) for view in views])
+    faces = np.stack([register(view.rgb, view.points) for view in views])
+    if weights.cached("gender"):
+        score = attributes.male(faces, points).mean()
+        other |= (labels[:, 0] < 0) & (score > 1 - UNSURE) | (labels[:, 0] > 0) & (score < UNSURE)
+    if weights.cached("age"):
+        young = np.clip((50 - float(np.median(attributes.age(faces, points)))) / 20, -1, 1)
+        older = other | (np.abs(labels[:, 1] - young) > YEARS)
+        other = older if np.count_nonzero(~older) >= AMONG else other
     return other
 
 
@@ -149,24 +170,33 @@ def _choose(
             break
         for i, row in zip(still, given.near(still, ~free).tolist(), strict=True):
             used[i, row] = True
-            others = [*given.old, *(one.seen for one in (*chosen.values(), *found.values()))]
+            theirs = [one.seen for one in (*chosen.values(), *found.values())]
             best = max([1.0, *(one.apart for one in fair if one.person == i)])
             mask = given.make(i, row)
-            seen = _tried(given, i, mask, others, best, order[i])
+            seen = _tried(given, i, mask, theirs, best, order[i])
             if seen is not None:
-                fair.append(_Trial(i, row, mask, seen, apart(seen, others)))
+                fair.append(_Trial(i, row, mask, seen, _nearest(seen, given.old, theirs)))
                 if fair[-1].apart > margin:
                     found[i] = fair[-1]
     for one in sorted(fair, key=lambda one: -one.apart):
-        theirs = [*chosen.values(), *found.values()]
-        free_still = one.person not in found and one.row not in [other.row for other in theirs]
-        if free_still and apart(one.seen, [*given.old, *(other.seen for other in theirs)]) > 1:
+        if one.person not in found and _distinct(one, given.old, [*chosen.values(), *found.values()]):
             found[one.person] = one
     return found
 
 
+def _distinct(one: _Trial, old: Sequence[Known], theirs: Collection[_Trial]) -> bool:
+    """Return whether a face is still nobody's, old or new."""
+    free = one.row not in [other.row for other in theirs]
+    return free and _nearest(one.seen, old, [other.seen for other in theirs]) > 1
+
+
+def _nearest(seen: Known, old: Sequence[Known], new: Sequence[Known]) -> float:
+    """Return how far a face is from all old ones and other new ones, which may be a little nearer."""
+    return min(apart(seen, old), apart(seen, new) / ALIKE)
+
+
 def _tried(
-    given: _Given, i: int, mask: Mask, others: Sequence[Known], best: float, order: list[int]
+    given: _Given, i: int, mask: Mask, theirs: Sequence[Known], best: float, order: list[int]
 ) -> Known | None:
     """Return what recognisers make of a person's views with a mask on; None if another was as good.
 
@@ -184,7 +214,9 @@ def _tried(
         for at in range(0, len(order), 2):
             each += _by_two(partial(look, name), order[at : at + 2])
             for view, code in zip(order[at : at + 2], each[at:], strict=True):
-                if apart({name: code}, others) <= best:  # one look that gives the person away is enough
+                if (
+                    _nearest({name: code}, given.old, theirs) <= best
+                ):  # one look that gives the person away is enough
                     order.remove(view)
                     order.insert(0, view)
                     return None
@@ -192,18 +224,24 @@ def _tried(
     return seen
 
 
-def _seen_through(given: _Given, chosen: Mapping[int, _Trial], judge: str, margin: float) -> list[int]:
-    """Return whose new face one more judge finds nearer to somebody than the others did."""
+def _asked(
+    given: _Given, chosen: Mapping[int, _Trial], new: Mapping[int, _Trial], judges: Sequence[str]
+) -> list[_Trial]:
+    """Return new faces with how far they are apart to further judges too, from everybody old and new."""
+    if not judges or not new:
+        return []
     weights.let_go(*given.judges)
-    known = {-1 - i: {judge: _codes(views, judge)} for i, views in enumerate(given.people)}
-    for i, one in chosen.items():
-        worn = _by_two(partial(given.wear, i, one.mask), range(len(given.people[i])))
-        known[i] = {judge: _codes(worn, judge)}
-    return [
-        i
-        for i, one in chosen.items()
-        if apart(known[i], [known[j] for j in known if j != i]) <= min(margin, one.apart)
-    ]
+    worn = {
+        i: _by_two(partial(given.wear, i, one.mask), range(len(given.people[i]))) for i, one in chosen.items()
+    }
+    nearest = dict.fromkeys(new, np.inf)
+    for judge in judges:
+        old = [{judge: _codes(views, judge)} for views in given.people]
+        seen = {i: {judge: _codes(views, judge)} for i, views in worn.items()}
+        for i in new:
+            nearest[i] = min(nearest[i], _nearest(seen[i], old, [seen[j] for j in seen if j != i]))
+        weights.let_go(judge)
+    return [one._replace(apart=nearest[i]) for i, one in new.items()]
 
 
 def apart(new: Known, others: Sequence[Known]) -> float:

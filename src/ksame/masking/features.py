@@ -9,16 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FloatArray, IntArray
-from ksame.geometry import INNER_LIPS, LEFT_EYE, RIGHT_EYE, similarity, transform
+from ksame.geometry import BROWS, INNER_LIPS, LEFT_EYE, OUTER_LIPS, RIGHT_EYE, similarity, transform
 
 Picture = NDArray[np.float32]
 
 EYES = [*LEFT_EYE, *RIGHT_EYE]
-# fmt: off
-BROWS = ((70, 63, 105, 66, 107, 55, 65, 52, 53, 46), (300, 293, 334, 296, 336, 285, 295, 282, 283, 276))
-_OUTER_LIPS = (61, 146, 91, 181, 84, 17, 314, 405, 321, 375, 291, 409, 270, 269, 267, 0, 37, 39, 40, 185)
-# fmt: on
-MOUTH = [*INNER_LIPS, *_OUTER_LIPS]
+MOUTH = [*INNER_LIPS, *OUTER_LIPS]
 FEATURES = ([*LEFT_EYE, *BROWS[0]], [*RIGHT_EYE, *BROWS[1]], MOUTH)
 _HALF = len(INNER_LIPS) // 2
 UPPER, LOWER = list(INNER_LIPS[1:_HALF]), list(INNER_LIPS[:_HALF:-1])  # corner to corner, side by side
@@ -29,6 +25,8 @@ _LIDS = [(list(eye[:8:-1]), list(eye[1:8])) for eye in (LEFT_EYE, RIGHT_EYE)]  #
 LIDS, RAISED = 1.75, 1.25
 _NEAR = 8.0  # px of the model's frame: points this near to a feature move with it
 _GAP = 8.0  # likewise: as far apart are the lips of the picture that is drawn from
+_TEETH = (0.0, 0.2, 0.37, 0.52, 0.66, 0.8)  # where one ends, from the middle of a mouth to its corner
+_DIM, _GAP_DEPTH = 0.6, 0.12  # of the skin's light: teeth are lighter; and how dark it is between them
 _OPEN, _SHUT = 0.3, 0.1  # the height of an eye over its width
 
 
@@ -38,14 +36,20 @@ class Mouth(NamedTuple):
     place: tuple[slice, slice]
     height: FloatArray  # (h, w): 0 at the upper lip, 1 at the lower one
     shade: FloatArray  # (1, w, 1): 1 in the middle, less in the corners
+    gaps: FloatArray  # (1, w, 1): 1 between two teeth, 0 on them
     inside: Picture  # (h, w, 1): 1 between the lips
 
-    def paint(self, face: Picture, colours: FloatArray) -> None:
-        """Put colours (r, 3), from the upper lip to the lower one, between the lips of a picture."""
+    def paint(self, face: Picture, colours: FloatArray, skin: FloatArray) -> None:
+        """Put colours (r, 3), from the upper lip to the lower one, between the lips of a picture.
+
+        What is nearly as light as the skin (3,) are teeth. Theirs are nobody's: teeth are as good as a name.
+        """
         rows = np.clip(self.height * len(colours) - 0.5, 0, len(colours) - 1)
         above = np.minimum(rows.astype(np.intp), len(colours) - 2)
         share = (rows - above)[..., None]
-        teeth = self.shade * ((1 - share) * colours[above] + share * colours[above + 1])
+        bright = np.clip((colours.mean(axis=1) / skin.mean() - _DIM) / (1 - _DIM), 0, 1)[:, None]  # (r, 1)
+        colour, tooth = ((1 - share) * row[above] + share * row[above + 1] for row in (colours, bright))
+        teeth = self.shade * colour * (1 - _GAP_DEPTH * tooth * self.gaps)
         face[self.place] += self.inside * (teeth - face[self.place])
 
 
@@ -167,8 +171,11 @@ def mouth(mesh: FloatArray) -> Mouth:
     soft = cv2.GaussianBlur(inside, (0, 0), max(0.3, 0.012 * float(np.ptp(mesh[list(INNER_LIPS), 0]))))
     height = np.clip((y[:, None] - top) / np.maximum(bottom - top, 1), 0, 1)
     corner, width = mesh[INNER_LIPS[0], 0], np.ptp(mesh[list(INNER_LIPS), 0])
-    shade = 0.4 + 0.6 * np.sqrt(np.sin(np.pi * np.clip((x - corner) / width, 0, 1)))
-    return Mouth(place, height, shade[None, :, None], soft[..., None])
+    across = np.clip((x - corner) / width, 0, 1)
+    shade = 0.5 + 0.5 * np.sqrt(np.sin(np.pi * across))
+    from_gap = np.abs(np.abs(2 * across - 1)[:, None] - _TEETH).min(axis=1)
+    gaps = np.exp(-((from_gap / 0.025) ** 2))
+    return Mouth(place, height, shade[None, :, None], gaps[None, :, None], soft[..., None])
 
 
 def lids(picture: Picture, mesh: FloatArray) -> tuple[Lids, Lids]:

@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from ksame import weights
 from ksame.core import FaceSet, FloatArray, UsageError
-from ksame.geometry import MESH, crop, register, similarity, to_frame, transform
+from ksame.faces.landmarks import closer, get_closer
+from ksame.geometry import MESH, register, similarity, to_frame, transform
 from ksame.masking.features import LOWER, UPPER
 from ksame.render import around
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
 
-_SIZE, _MARGIN = 256, 1.5  # px: the closer network's input, and how much larger than the face it is
-INNER, SHAPE = "face_landmarks_detector.tflite", (1, _SIZE, _SIZE, 3)
 _ROWS = 5  # colours between the upper lip and the lower one
 # points of cheeks, nose and the middle of the forehead: away from beards, hair, brows and glasses
+FEATURES_AROUND = [33, 263, 168, 17]  # eyes' outer corners, bridge of the nose, lower lip
 SKIN = [36, 50, 101, 117, 118, 205, 266, 280, 330, 346, 347, 425, 5, 195, 197, 9, 151]
 
 
@@ -31,12 +31,13 @@ class View(NamedTuple):
 
 
 def code_of(model: AppearanceSpace, view: View) -> FloatArray:
-    """Return what a frame shows of a face, to draw it by: (d + 936 + 3 + 15,).
+    """Return what a frame shows of a face, to draw it by: (d + 936 + 1 + 3 + 15,).
 
     First gamma', light and pose included. Then where a closer look sees the landmarks, as the difference
     from the mesh on the model's frame: lids, brows and lips, which the network that finds faces does not
     follow well. Without the weight ``landmarker`` the differences are 0, and expressions are weaker. Last
-    the colour of the skin, and those between the lips from above to below: a band of teeth, but no tooth.
+    how sharp the picture is, the colour of the skin, and those between the lips from above to below: a
+    band of teeth, but no tooth.
     """
     left, top, right, bottom = around(view.points, view.rgb.shape)
     mesh = view.points - (left, top)
@@ -49,7 +50,8 @@ def code_of(model: AppearanceSpace, view: View) -> FloatArray:
     on_frame = similarity(mesh, model.shape)[:, :2]
     away = (seen - mesh) @ on_frame.T
     skin = colour_of(face, transform(TEXTURE * to_frame(mesh), mesh))
-    return np.concatenate([gamma, away.ravel(), skin, _between(area, seen).ravel()])
+    sharp = sharpness(cv2.cvtColor(area, cv2.COLOR_RGB2GRAY), mesh)
+    return np.concatenate([gamma, away.ravel(), [sharp], skin, _between(area, seen).ravel()])
 
 
 def landmarks_of(points: FloatArray, code: FloatArray, model: AppearanceSpace) -> FloatArray:
@@ -62,6 +64,11 @@ def landmarks_of(points: FloatArray, code: FloatArray, model: AppearanceSpace) -
 def mouth_of(code: FloatArray) -> FloatArray:
     """Return the colours (5, 3) between the lips of a frame, from above to below, from ``code_of``."""
     return code[-3 * _ROWS :].reshape(_ROWS, 3)
+
+
+def sharpness_of(code: FloatArray) -> float:
+    """Return how sharp a frame is, from ``code_of``."""
+    return float(code[-3 * _ROWS - 4])
 
 
 def skin_of(code: FloatArray) -> FloatArray:
@@ -78,6 +85,20 @@ def colour_of(rgb: NDArray[Any], mesh: FloatArray) -> FloatArray:
     return colour
 
 
+def sharpness(grey: NDArray[Any], mesh: FloatArray) -> float:
+    """Return how much of what a face shows from eyes to mouth is fine, 1 px against 3.
+
+    A share, so that neither light nor strong features count; noise counts as sharp.
+    """
+    low, high = mesh[FEATURES_AROUND].min(axis=0), mesh[FEATURES_AROUND].max(axis=0)
+    left, top = np.maximum(low, 0).astype(int)
+    part = grey[top : int(high[1]) + 1, left : int(high[0]) + 1].astype(np.float32)
+    if min(part.shape) < 3:
+        return 0.0
+    fine, coarse = (cv2.GaussianBlur(part, (0, 0), sigma) for sigma in (1, 3))
+    return float(np.mean((part - fine) ** 2) / (np.mean((fine - coarse) ** 2) + 1))
+
+
 def _at(rgb: NDArray[Any], places: FloatArray) -> FloatArray:
     """Return the colours (h, w, 3) of a picture at some places (h, w, 2)."""
     seen = cv2.remap(rgb, places.astype(np.float32), None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
@@ -85,31 +106,17 @@ def _at(rgb: NDArray[Any], places: FloatArray) -> FloatArray:
 
 
 def _between(rgb: NDArray[np.uint8], mesh: FloatArray) -> FloatArray:
-    """Return the mean colours (5, 3) on lines between the lips, from above to below."""
+    """Return colours (5, 3) on lines between the lips, from above to below: of each the lighter part."""
     share = (np.arange(_ROWS) + 0.5)[:, None, None] / _ROWS
     at = (1 - share) * mesh[UPPER[1:-1]] + share * mesh[LOWER[1:-1]]  # (5, 7, 2): without the corners
-    colours: FloatArray = _at(rgb, at).mean(axis=1)
+    colours: FloatArray = np.percentile(_at(rgb, at), 75, axis=1)  # corners are dark, teeth are not
     return colours
-
-
-def closer(rgb: NDArray[np.uint8], mesh: FloatArray) -> FloatArray:
-    """Return the mesh (468, 2) that a larger network sees in an upright square around a mesh."""
-    matrix = to_frame(mesh)
-    flat = transform(matrix, mesh)
-    low, high = flat.min(axis=0), flat.max(axis=0)
-    scale = _SIZE / (_MARGIN * float((high - low).max()))
-    matrix = np.asarray(scale * matrix)
-    matrix[:, 2] += _SIZE / 2 - scale * (low + high) / 2
-    view = crop(rgb, matrix, _SIZE, _SIZE)[None].astype(np.float32) / 255
-    points = weights.infer("landmarker", view, inner=INNER, shape=SHAPE)[0]
-    back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
-    return transform(back, points.reshape(-1, 3)[:MESH, :2])
 
 
 def get_ready() -> None:
     """Open the closer network, if it is here."""
     if weights.cached("landmarker"):
-        weights.get_ready("landmarker", inner=INNER, shape=SHAPE)
+        get_closer()
 
 
 def calm(codes: ArrayLike, seen: ArrayLike, *, sigma: float = 0.6) -> FloatArray:

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from ksame import weights
 from ksame.core import FloatArray, IntArray
+from ksame.faces.landmarks import closer
 from ksame.geometry import (
     FRAME,
     MESH,
     OVAL,
     align,
     lips_apart,
+    nearest,
     similarity,
     with_ring,
 )
@@ -39,8 +41,8 @@ from ksame.masking.features import (
     shut,
     with_eyes,
 )
-from ksame.masking.look import View, closer, code_of, colour_of, landmarks_of, mouth_of, skin_of
-from ksame.masking.pictures import LEVELS, nearest, pyramid, scaled, spread
+from ksame.masking.look import View, code_of, colour_of, landmarks_of, mouth_of, sharpness_of, skin_of
+from ksame.masking.pictures import LEVELS, RIM, WIDER, pyramid, scaled, softened, spread
 from ksame.render import around, meet, smooth
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
@@ -49,6 +51,8 @@ Picture = NDArray[np.float32]
 Texture = Literal["code", "pixel"]
 
 MOST = 2.0  # standard deviations: further out the model draws blotches
+FORM = 0.6  # of the way to the form of a face that is worn as a picture: its skin hides, and mouths move
+SHADED = 0.5  # of the light on a face that is worn as a picture: the rest is hair over the person's forehead
 LIGHT = 1.5  # likewise for light: what looks like more of it are helmets, hair and the ground behind a head
 # 1 on the face, 0 on the ring around it, 1 on the eyes
 _INSIDE = np.repeat([1.0, 0.0, 1.0], [MESH, len(OVAL), len(EYES)])[:, None]
@@ -77,6 +81,8 @@ class Mask:
         what the axes hold. Eyes and brows, and the mouth, move as a whole: see ``features.in_form``.
     own : (468, 2)
         The person's mean shape, on the model's frame.
+    picture : (h, w, 3) uint8, optional
+        The new face on the mean shape and the canonical frame; without one the model draws it.
     """
 
     model: AppearanceSpace
@@ -85,6 +91,7 @@ class Mask:
     shift: FloatArray
     move: FloatArray
     own: FloatArray
+    picture: NDArray[np.uint8] | None = None
 
     @classmethod
     def of(
@@ -95,31 +102,40 @@ class Mask:
         hat_d: FloatArray,
         *,
         codes: Sequence[FloatArray] | None = None,
+        picture: NDArray[np.uint8] | None = None,
     ) -> Self:
         """Make a person's mask from some views and a pool face (d,), before and after k-Diff-furthest.
 
-        ``codes`` are those of the views, if they are known.
+        ``codes`` are those of the views, if they are known. A pool face with a ``picture`` is worn as it is:
+        the shift then goes from the person to it.
         """
         codes = codes or [code_of(model, view) for view in views]
         gamma = np.mean(codes, axis=0)[: len(model.nuisance)]
         most = MOST * model.deviation
-        shift = np.where(model.nuisance, 0, hat_d - hat)
+        shift = np.where(model.nuisance, 0, hat_d - (hat if picture is None else gamma))
         textured = np.arange(len(gamma)) >= len(model.shape_axes)
         wanted = np.clip(np.where(textured, hat_d, gamma + shift), -most, most)
         gamma_d = np.where(model.nuisance, _lit(gamma, model), wanted)  # the frame's own [S 7.3.2]
         seen = [landmarks_of(view.points, code, model) for view, code in zip(views, codes, strict=True)]
         own = align(np.stack(seen), model.shape).mean(axis=0)
-        return cls(model, gamma, gamma_d, shift, in_form(model.shapes(gamma_d[None])[0] - own, own), own)
+        far = 1.0 if picture is None else FORM
+        move = in_form(far * (model.shapes(gamma_d[None])[0] - own), own)
+        return cls(model, gamma, gamma_d, shift, move, own, picture)
 
     @cached_property
     def base(self) -> tuple[Picture, ...]:
         """The new face on the mean shape in the scene's light, in three sizes: t_bar + Phi_t beta_d (7.6)."""
         model, (height, width) = self.model, self.model.detail.shape[:2]
-        plain = model.texture.astype(np.float32)
-        change = self._texture(np.where(model.nuisance, 0.0, self.gamma_d)) - plain
-        change += self._light(_lit(self.gamma_d, model))
-        picture = model.detail + scaled(self._small(change), self._scale / TEXTURE, (width, height))
-        return pyramid(spread(picture.astype(np.float32), model.shape * self._scale))
+        change = self._light(_lit(self.gamma_d, model))
+        if self.picture is None:
+            plain = model.texture.astype(np.float32)
+            change += self._texture(np.where(model.nuisance, 0.0, self.gamma_d)) - plain
+            plain_face = model.detail
+        else:
+            plain_face = np.asarray(cv2.resize(self.picture, (width, height), interpolation=cv2.INTER_CUBIC))
+        picture = plain_face + scaled(self._small(change), self._scale / TEXTURE, (width, height))
+        rim = RIM if self.picture is None else WIDER
+        return pyramid(spread(picture.astype(np.float32), model.shape * self._scale, rim))
 
     def worn(self, points: FloatArray) -> FloatArray:
         """Return the new mesh (468, 2) for a frame's own: moved as its size and roll say (7.5)."""
@@ -161,6 +177,8 @@ class Mask:
             here = ground[top:bottom, left:right]
             paint = self._painted if texture == "code" else self._changed
             picture, inside = paint(area, old, new - (left, top), code, here.shape)
+            if self.picture is not None and texture == "code":
+                picture = softened(picture, new - (left, top), sharpness_of(code))
             alpha = _soft(inside, float(np.ptp(new[:, 0])))
             face = cv2.convertScaleAbs(np.maximum(picture, 0))  # to 8 bits
             here[:] = cv2.blendLinear(face, np.ascontiguousarray(here), alpha, 1 - alpha)
@@ -221,7 +239,7 @@ class Mask:
         between, *around_eyes = self._features[level]
         for eye, much in zip(around_eyes, eyes, strict=True):
             eye.paint(face, much, light)
-        between.paint(face, mouth_of(code))
+        between.paint(face, mouth_of(code), skin_of(code))
         return face
 
     @cached_property
@@ -232,8 +250,8 @@ class Mask:
         the mean shape they would not be where a frame has them: an eye stayed half open that was shut.
         """
         shape = self.model.shape
-        if not weights.cached("landmarker"):
-            return opened(shape)
+        if self.picture is not None or not weights.cached("landmarker"):
+            return opened(shape)  # a picture was put on the shape by its own landmarks
         picture = np.clip(self.base[0], 0, 255).astype(np.uint8)
         seen = closer(picture, shape * self._scale) / self._scale
         oval = shape[list(OVAL)].astype(np.float32)
@@ -251,7 +269,8 @@ class Mask:
     def _light(self, lit: FloatArray) -> Picture:
         """Return what light adds to a texture, (3p,), in grey: of its colour the axes hold too little."""
         added = self._texture(lit) - self.model.texture.astype(np.float32)
-        return np.repeat(added.reshape(-1, 3).mean(axis=1), 3)
+        much = 1.0 if self.picture is None else SHADED
+        return np.repeat(much * added.reshape(-1, 3).mean(axis=1), 3)
 
     @cached_property
     def _skin(self) -> FloatArray:

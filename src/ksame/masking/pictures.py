@@ -6,14 +6,17 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame.core import FloatArray, IntArray
-from ksame.geometry import OVAL
+from ksame.core import FloatArray
+from ksame.geometry import OVAL, nearest
 from ksame.masking.features import disc
+from ksame.masking.look import sharpness
 
 Picture = NDArray[np.float32]
 
+SOFTER = (0.5, 0.8, 1.2, 1.8, 2.7, 4.0)  # px
 LEVELS = 3  # the new face at full, half and quarter size: a small face must not alias
-_RIM = 0.93  # of a face: what lies further out is half hair and ground, in colours of the axes
+RIM = 0.93  # of a face: what lies further out is half hair and ground, in colours of the axes
+WIDER = 0.88  # likewise of a portrait, whose hair is its own
 
 
 def scaled(picture: Picture, scale: float, size: tuple[int, int]) -> Picture:
@@ -23,28 +26,43 @@ def scaled(picture: Picture, scale: float, size: tuple[int, int]) -> Picture:
     return moved
 
 
-def nearest(covered: NDArray[np.bool_]) -> IntArray:
-    """Return for each pixel (h, w) the number of the nearest covered one, counted in reading order."""
-    outside = (~covered).astype(np.uint8)
-    _, label = cv2.distanceTransformWithLabels(outside, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)
-    number = np.zeros(int(label.max()) + 1, np.intp)
-    number[label[covered]] = np.arange(int(covered.sum()))
-    found: IntArray = number[label]
-    return found
-
-
-def spread(picture: Picture, shape: FloatArray) -> Picture:
+def spread(picture: Picture, shape: FloatArray, rim: float = RIM) -> Picture:
     """Carry the skin of a face outwards, softened: its rim is half hair and ground, in wild colours."""
     oval = shape[list(OVAL)]
     middle, wide = oval.mean(axis=0), float(np.ptp(oval[:, 0]))
     inside = np.zeros(picture.shape[:2], np.float32)
-    cv2.fillPoly(inside, [(middle + _RIM * (oval - middle)).round().astype(np.int32)], 1.0)
+    cv2.fillPoly(inside, [(middle + rim * (oval - middle)).round().astype(np.int32)], 1.0)
     covered = inside > 0
     filled = cv2.GaussianBlur(picture, (0, 0), 0.03 * wide)[covered][nearest(covered)]
     filled = cv2.GaussianBlur(filled, (0, 0), 0.06 * wide)
     share = cv2.GaussianBlur(cv2.erode(inside, disc(0.05 * wide)), (0, 0), 0.025 * wide)[..., None]
     result: Picture = filled + share * (picture - filled)
     return result
+
+
+def softened(picture: Picture, mesh: FloatArray, sharp: float) -> Picture:
+    """Return a face no sharper than a frame is: a portrait in a blurred frame would look pasted in.
+
+    Parameters
+    ----------
+    picture : (h, w, 3) float32
+        The face.
+    mesh : (468, 2)
+        Its landmarks.
+    sharp : float
+        The frame's ``sharpness``.
+    """
+    before, last = picture, sharpness(picture.mean(axis=2), mesh)
+    for sigma in SOFTER:
+        if last <= sharp:
+            break
+        after: Picture = cv2.GaussianBlur(picture, (0, 0), sigma)
+        now = sharpness(after.mean(axis=2), mesh)
+        if now <= sharp:  # between the two: in steps it would flicker
+            share = (last - sharp) / max(last - now, 1e-9)
+            return before + np.float32(share) * (after - before)
+        before, last = after, now
+    return before
 
 
 def pyramid(picture: Picture) -> tuple[Picture, ...]:

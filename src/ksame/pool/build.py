@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,6 +58,11 @@ class Pool:
         The digest of the appearance model whose codes these are.
     checked : str
         What its faces were compared with, in one sentence.
+    pictures : tuple of bytes
+        The face of each as a picture file, on the model's mean shape and the canonical frame; or none. Such
+        a face is worn as it is, so that its two codes are one.
+    licence : str
+        What its faces may not be used for, in one sentence, if there is such a thing.
     """
 
     codes: FloatArray
@@ -65,6 +71,8 @@ class Pool:
     k: int
     space: str
     checked: str
+    pictures: tuple[bytes, ...] = ()
+    licence: str = ""
 
     def __post_init__(self) -> None:
         """Check that the arrays are parallel, and keep them from being changed."""
@@ -72,6 +80,8 @@ class Pool:
         if self.codes.ndim != 2 or self.codes.shape != self.deidentified.shape or len(self.labels) != m:
             shapes = [a.shape for a in (self.codes, self.deidentified, self.labels)]
             raise UsageError(f"A pool has two codes and the labels of each face. Got {shapes}.")
+        if len(self.pictures) not in (0, m):
+            raise UsageError(f"A pool has a picture of each face, or none. Got {len(self.pictures)} of {m}.")
         for array in (self.codes, self.deidentified, self.labels):
             array.flags.writeable = False
 
@@ -108,28 +118,57 @@ class Pool:
         plain = code if nuisance is None else np.where(nuisance, 0.0, code)
         return np.argsort(((self.codes - plain) ** 2).sum(axis=1), kind="stable")
 
+    def picture(self, row: int) -> NDArray[np.uint8] | None:
+        """Return a face (h, w, 3) on the mean shape; None in a pool of codes alone."""
+        if not self.pictures:
+            return None
+        stored = cv2.imdecode(np.frombuffer(self.pictures[row], np.uint8), cv2.IMREAD_COLOR_RGB)
+        if stored is None or stored.shape[:2] != FRAME.size(1)[::-1]:
+            raise UsageError(f"Picture {row} of the pool is not one: make the pool again (ksame pool build).")
+        return np.asarray(stored, np.uint8)
+
     def _arrays(self) -> dict[str, NDArray[Any]]:
         columns = {name: getattr(self, name).astype(np.float32) for name in _COLUMNS}
-        return {**columns, **{name: np.array(getattr(self, name)) for name in ("k", "space", "checked")}}
+        columns |= {name: np.array(getattr(self, name)) for name in ("k", "space", "checked")}
+        if self.pictures:
+            columns["pictures"] = np.frombuffer(b"".join(self.pictures), np.uint8)
+            columns["ends"] = np.cumsum([len(one) for one in self.pictures])
+            columns["licence"] = np.array(self.licence)
+        return columns
 
     def save(self, path: str | Path) -> None:
         """Write the pool as npz, in single precision, without pickle."""
         np.savez_compressed(path, allow_pickle=False, **self._arrays())
 
     @classmethod
-    def shipped(cls) -> Self:
-        """Return the pool that comes with the package; its card is models/README.md."""
-        with resources.as_file(resources.files("ksame") / "models" / "pool.npz") as path:
+    def shipped(cls, *, codes: bool = False) -> Self:
+        """Return the pool that comes with the package; its card is models/README.md.
+
+        The one with pictures, unless ``codes`` asks for the other or somebody left that file out of their
+        copy for its licence.
+        """
+        models = resources.files("ksame") / "models"
+        name = "pool.npz" if codes or not (models / "people.npz").is_file() else "people.npz"
+        with resources.as_file(models / name) as path:
             return cls.load(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a pool; a file that is not one is refused in one sentence."""
-        file = arrays(path, [field.name for field in fields(cls)], "a pool of identities")
+        file = arrays(path, [*_COLUMNS, "k", "space", "checked"], "a pool of identities", also=_PICTURED)
         columns = {name: file[name].astype(np.float64) for name in _COLUMNS}
-        return cls(**columns, k=int(file["k"]), space=str(file["space"]), checked=str(file["checked"]))
+        joined, ends = (file.get(name, np.zeros(0, np.uint8)) for name in _PICTURED[:2])
+        return cls(
+            **columns,
+            k=int(file["k"]),
+            space=str(file["space"]),
+            checked=str(file["checked"]),
+            pictures=tuple(part.tobytes() for part in np.split(joined, ends)[:-1]),
+            licence=str(file.get("licence", "")),
+        )
 
 
+_PICTURED = ("pictures", "ends", "licence")
 _COLUMNS = ("codes", "deidentified", "labels")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -155,11 +156,13 @@ def conditions(
     return np.stack(columns, axis=1)
 
 
-def arrays(path: str | Path, names: list[str], what: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file, or refuse it in one sentence."""
+def arrays(
+    path: str | Path, names: list[str], what: str, *, also: Sequence[str] = ()
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file, and those of ``also`` that it has, or refuse it in one sentence."""
     try:
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            return {name: file[name] for name in names}
+            return {name: file[name] for name in [*names, *(name for name in also if name in file)]}
     except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
         raise UsageError(f"{path} is not {what}: {error}.") from None
 

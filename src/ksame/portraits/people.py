@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame.core import FloatArray, RandomState
+from ksame import weights
+from ksame.core import CannotGuarantee, FloatArray, RandomState, UsageError
+from ksame.faces.landmarks import closer
 from ksame.pool import Pool
-from ksame.pool.build import APART, Candidates, grown
-from ksame.pool.build import look as seen_of
-from ksame.portraits.group import NON_COMMERCIAL, tools
+from ksame.portraits import texture
+from ksame.portraits.group import tools
 from ksame.portraits.learn import SPAN
-from ksame.portraits.measure import Drawn, look
+from ksame.portraits.measure import look
 from ksame.portraits.surrogate import MALE, NEUTRAL, known
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS
@@ -25,13 +28,17 @@ from ksame.represent.synthesis import Generator
 __all__ = ["people"]
 
 JUDGES = ("sface", "mobilefacenet")  # to both of them all portraits are different people
-_SEEN = RECOGNISERS[JUDGES[0]].dimensions
-_BATCH = 32  # portraits at a time, at most
-_PSI = 0.9  # how far from the mean style: nearer ones look alike
+LICENCE = "The new faces were drawn by MobileStyleGAN, distilled from StyleGAN2: not for commercial use."
+_BATCH = 16  # portraits at a time, at most
+_PSI = 0.8  # how far from the mean style: nearer ones look alike, further ones have more hair in the face
 _AMONG = 24  # random styles for each wish
 _TURN = 8.0  # px on the canonical frame: more is not frontal
 _GROWN = 16.0  # years
 _BARE = -0.5  # standard deviations of glasses and hats, that are asked for
+_FLAWS = 0.02  # of the skin: more is a fringe, a beard, a hand or hard light
+_ALIKE = 0.85  # of the distance up to which recognisers take two photos for one person
+_QUALITY = 82  # of the stored pictures: 6 kB each
+_PATIENCE = 60  # portraits drawn for each one wanted: a tenth are good
 
 
 def people(
@@ -40,21 +47,23 @@ def people(
     generator: str | Path = "shipped",
     model: str | Path = "shipped",
     space: AppearanceSpace | None = None,
-    k: int = 2,
     seed: RandomState = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Pool:
-    """Draw neutral, frontal portraits of different people and make a pool of their codes.
+    """Draw neutral, frontal portraits of different people and make a pool of their faces.
+
+    Deviation: [S 7.3] borrows the difference between two faces of a pool and draws it with the appearance
+    model. These faces are worn as they are drawn, skin and all: they are nobody's already.
 
     Parameters
     ----------
     size : int
-        Number of identities, at least 2k. A drawn face takes half a second.
+        Number of identities. Of ten portraits that are drawn one or two are good; each takes half a second.
     generator, model : str or path
         ``shipped``, or the folder of a generator and the map that was learnt from it.
     space : AppearanceSpace, optional
         The model that videos are drawn with; by default the one in the box.
-    k, seed, watch
+    seed, watch
         See ``ksame.pool.build``.
 
     Raises
@@ -62,14 +71,37 @@ def people(
     CannotGuarantee
         If the generator does not draw so many different faces.
     """
+    if size < 2:
+        raise UsageError(f"A pool has at least 2 identities. Got {size}.")
     guide, draws = tools(generator, model)
-    rng = np.random.default_rng(seed)
+    weights.fetch(["landmarker"])
     model_of_videos = space or AppearanceSpace.shipped()
-    casting = _Casting(guide, draws, model_of_videos, rng, batch=min(_BATCH, 2 * size))
-    said = _said() + (f" {NON_COMMERCIAL}" if str(generator) == "shipped" else "")
-    return grown(
-        size, casting.more, model_of_videos, k=k, recogniser=JUDGES[0], said=said, rng=rng, watch=watch
+    casting = _Casting(guide, draws, model_of_videos, np.random.default_rng(seed))
+    found: list[_Person] = []
+    for _ in range(0, size * _PATIENCE, _BATCH):
+        found += casting.more()
+        if watch:
+            watch("making faces", min(len(found), size), size)
+        if len(found) >= size:
+            return _pool(found[:size], model_of_videos, LICENCE if str(generator) == "shipped" else "")
+    raise CannotGuarantee(
+        f"The generator drew too few faces that differ for a pool of {size}: ask for fewer."
     )
+
+
+class _Person(NamedTuple):
+    """Somebody who does not exist."""
+
+    code: FloatArray  # (d,) of the appearance model
+    label: FloatArray  # (3,)
+    picture: bytes
+
+
+def _pool(found: list[_Person], space: AppearanceSpace, licence: str) -> Pool:
+    codes = np.stack([one.code for one in found])
+    labels = np.stack([one.label for one in found])
+    pictures = tuple(one.picture for one in found)
+    return Pool(codes, codes.copy(), labels, 1, space.digest, _said(), pictures, licence)
 
 
 @dataclass(eq=False)
@@ -80,15 +112,27 @@ class _Casting:
     draws: Generator
     space: AppearanceSpace
     rng: np.random.Generator
-    batch: int
     taken: dict[str, FloatArray] = field(default_factory=dict)  # what each judge makes of them
 
-    def more(self) -> Candidates:
+    def more(self) -> list[_Person]:
         """Draw some more and return those who are new."""
-        seen = look(self.guide.draw(self._codes(self.batch), self.draws, half=True), self.guide)
-        plain = np.flatnonzero(_plain(seen.attributes))
-        new = plain[self._new(known(seen.faces[plain], JUDGES))]
-        return self._coded(seen, new)
+        portraits = self.guide.draw(self._codes(_BATCH), self.draws, half=True)
+        seen = look(portraits, self.guide)
+        good, pictures = [], []
+        for row in np.flatnonzero(_plain(seen.attributes)).tolist():
+            portrait = portraits[seen.rows[row]]
+            mesh = closer(portrait, seen.faces.points[row])
+            face = texture.worn(portrait, mesh, self.space)
+            if texture.at_rest(mesh) and texture.flaws(face, self.space) < _FLAWS:
+                good.append(row)
+                pictures.append(face)
+        new = self._new(known(seen.faces[good], JUDGES)) if good else []
+        some = [good[row] for row in new]
+        if not some:
+            return []
+        codes = np.where(self.space.nuisance, 0.0, self.space.encode(seen.faces[some]))  # [S 7.3.2]
+        stored = [_stored(pictures[row]) for row in new]
+        return list(map(_Person, codes, _labels(seen.attributes[some]), stored))
 
     def _codes(self, n: int) -> FloatArray:
         """Return random codes (n, d), turned to the front, even over gender, age and skin [S 8.3.4].
@@ -127,14 +171,6 @@ class _Casting:
                 }
         return rows
 
-    def _coded(self, seen: Drawn, rows: NDArray[np.intp]) -> Candidates:
-        """Return faces as codes of the appearance model, if what that draws of them is a face."""
-        if not len(rows):
-            return Candidates(*(np.zeros((0, n)) for n in (len(self.space.deviation), 3, _SEEN)))
-        codes = np.where(self.space.nuisance, 0.0, self.space.encode(seen.faces[rows]))  # [S 7.3.2]
-        found, views = seen_of(codes, self.space, JUDGES[0])
-        return Candidates(codes[found], _labels(seen.attributes[rows])[found], views)
-
 
 def _plain(attributes: FloatArray) -> NDArray[np.bool_]:
     """Return who (n,) is grown up, looks ahead, does not smile and wears neither glasses nor a hat."""
@@ -153,23 +189,28 @@ def _labels(attributes: FloatArray) -> FloatArray:
 
 
 def _same(judge: str) -> float:
-    """Return the distance up to which new faces are taken for one person when they are given to people.
+    """Return the distance up to which new faces are taken for one person when a pool is made.
 
-    At that of ``surrogate.THRESHOLDS`` of 200 strangers, too, forty pairs would count as one person.
+    Less than elsewhere: portraits by one generator are nearer to one another than people are, and at the
+    whole distance it draws some 120 different ones.
     """
-    return RECOGNISERS[judge].same_person
+    return _ALIKE * RECOGNISERS[judge].same_person
 
 
 def _apart(taken: FloatArray | None, code: FloatArray) -> float:
     return np.inf if taken is None else float(np.linalg.norm(taken - code, axis=1).min())
 
 
+def _stored(face: NDArray[np.uint8]) -> bytes:
+    """Return a picture as a file."""
+    _, file = cv2.imencode(".webp", face[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, _QUALITY])
+    return file.tobytes()
+
+
 def _said() -> str:
     """Return what the faces were compared with."""
-    portraits = " and ".join(f"{name} (above {_same(name)})" for name in JUDGES)
-    limit = _same(JUDGES[0])
+    portraits = " and ".join(f"{name} (above {_same(name):.2f})" for name in JUDGES)
     return (
-        f"Portraits that a generator drew, of different people to {portraits}; drawn from their codes no two"
-        f" are nearer than {APART * limit:.2f} to {JUDGES[0]}, and no de-identified face is within"
-        f" {limit:.2f} of its own; they were not compared with the photos that the generator learned from."
+        f"Portraits that a generator drew, of different people to {portraits}; they were not compared with"
+        " the photos that the generator learned from."
     )

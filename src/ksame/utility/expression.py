@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FloatArray
+from ksame.faces.landmarks import upright
 from ksame.geometry import (
+    BROWS,
     INNER_LIPS,
     LEFT_EYE,
     MOUTH_LEFT,
     MOUTH_RIGHT,
+    OUTER_LIPS,
     OVAL,
     RIGHT_EYE,
-    crop,
     five_points,
-    to_frame,
-    transform,
 )
 from ksame.weights import infer
 
@@ -41,14 +41,12 @@ BLENDSHAPES: tuple[str, ...] = (
 )
 DISTANCES: tuple[str, ...] = ("smile width", "mouth open", "eyes open", "brows raised")
 
-_OUTER_LIPS = (61, 146, 91, 181, 84, 17, 314, 405, 321, 375, 291, 409, 270, 269, 267, 0, 37, 39, 40, 185)
-_BROWS = (70, 63, 105, 66, 107, 55, 65, 52, 53, 46, 300, 293, 334, 296, 336, 285, 295, 282, 283, 276)
 _NOSE = (1, 4, 5, 6, 8, 168, 195, 197)
 # fmt: on
 _IRISES = tuple(range(468, 478))
 # what the blendshape network reads of the 478 points, in ascending order: (146,)
-_READ = sorted({*LEFT_EYE, *RIGHT_EYE, *OVAL, *INNER_LIPS, *_OUTER_LIPS, *_BROWS, *_NOSE, *_IRISES})
-_SIZE, _MARGIN = 256, 1.5  # px, and how much larger than the face the view is
+_FEATURES = (LEFT_EYE, RIGHT_EYE, OVAL, INNER_LIPS, OUTER_LIPS, *BROWS, _NOSE, _IRISES)
+_READ = sorted({point for feature in _FEATURES for point in feature})
 _LIDS = ((159, 145), (386, 374))  # upper and lower, left and right of the picture
 _ARCHES = (105, 334)  # the middle of each brow
 
@@ -63,22 +61,9 @@ def blendshapes(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.float3
     """
     strengths = np.zeros((len(points), len(BLENDSHAPES)), np.float32)
     for row, mesh in enumerate(points):
-        view = crop(rgb, _upright(mesh), _SIZE, _SIZE).astype(np.float32) / 255
-        seen = infer("landmarker", view[None], inner="face_landmarks_detector.tflite", shape=(1, 256, 256, 3))
-        read = seen[0].reshape(-1, 3)[_READ, :2]  # (146, 2)
+        read = upright(rgb, mesh)[0][_READ]  # (146, 2)
         strengths[row] = infer("landmarker", read[None], inner="face_blendshapes.tflite")[0].ravel()
     return strengths
-
-
-def _upright(mesh: FloatArray) -> FloatArray:
-    """Return the matrix of an upright square view around a mesh (468, 2)."""
-    matrix = to_frame(mesh)
-    flat = transform(matrix, mesh)
-    low, high = flat.min(axis=0), flat.max(axis=0)
-    scale = _SIZE / (_MARGIN * (high - low).max())
-    matrix = np.asarray(scale * matrix)
-    matrix[:, 2] += _SIZE / 2 - scale * (low + high) / 2
-    return matrix
 
 
 def distances(points: FloatArray) -> FloatArray:

@@ -1,0 +1,115 @@
+"""The skin of a drawn portrait, ready to be worn in a video: without its light, hair and hands."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.core import FloatArray
+from ksame.geometry import (
+    BROWS,
+    FRAME,
+    INNER_LIPS,
+    LEFT_EYE,
+    OUTER_LIPS,
+    OVAL,
+    RIGHT_EYE,
+    Raster,
+    nearest,
+)
+from ksame.represent import AppearanceSpace
+
+__all__ = ["at_rest", "flaws", "worn"]
+
+_GREY = np.array([0.299, 0.587, 0.114], np.float32)
+_WIDE = 22.0  # px: what changes over less is the face's, over more the light's
+_MOST = 1.7  # times: shadows deeper than that are not lifted whole
+_SHINE = 14.0  # L*: what is lighter than the skin by more is a highlight, of which a third is left
+_LIGHT, _COLOUR = 16.0, 10.0  # L* and a*b*: skin that differs by more is hair, a hand or a shadow
+_HUE, _VIVID = (33.0, 70.0), 33.0  # degrees and chroma of skin in white light
+_MARGIN = 11  # px: the outermost skin is drawn from what lies within
+_NOSTRILS = (98, 97, 2, 326, 327, 94)
+_APART = 0.03  # of the mouth's width: lips further apart are open
+_OPEN = 0.2  # of its width: an eye less high is half shut
+
+
+def worn(picture: NDArray[np.uint8], mesh: FloatArray, space: AppearanceSpace) -> NDArray[np.uint8]:
+    """Return the face of a portrait on the mean shape and the canonical frame, in light from the front.
+
+    Light from one side is shared between both, and highlights are dimmed: the light of a video comes from
+    the video.
+
+    Parameters
+    ----------
+    picture : (h, w, 3) uint8
+        The portrait.
+    mesh : (468, 2)
+        Its landmarks.
+    space : AppearanceSpace
+        Whose mean shape.
+    """
+    raster, skin = _regions(space)
+    face = raster.pull(picture, mesh).astype(np.float32)
+    low = _low(face @ _GREY, skin)
+    face *= np.clip(np.sqrt(low[:, ::-1] / low), 1 / _MOST, _MOST)[..., None]
+    lab = cv2.cvtColor(np.clip(face, 0, 255) / 255, cv2.COLOR_RGB2LAB)
+    over = lab[..., 0] - np.median(lab[skin, 0]) - _SHINE
+    lab[..., 0] -= 2 / 3 * np.maximum(over, 0) * cv2.GaussianBlur(skin.astype(np.float32), (0, 0), 2)
+    even = 255 * np.clip(cv2.cvtColor(lab, cv2.COLOR_LAB2RGB), 0, 1)
+    spread = even[raster.covered][nearest(raster.covered)]  # its edge carried outwards
+    return np.asarray(spread.round(), np.uint8)
+
+
+def flaws(face: NDArray[np.uint8], space: AppearanceSpace) -> float:
+    """Return the share of the skin of a face on the mean shape that does not look like the rest of it.
+
+    In coloured light it is all of it.
+    """
+    skin = _regions(space)[1]
+    lab = cv2.cvtColor(cv2.GaussianBlur(face, (0, 0), 2).astype(np.float32) / 255, cv2.COLOR_RGB2LAB)[skin]
+    middle = np.median(lab, axis=0)
+    if not _HUE[0] < np.degrees(np.arctan2(middle[2], middle[1])) < _HUE[1] or np.hypot(*middle[1:]) > _VIVID:
+        return 1.0
+    off = np.abs(lab - middle)
+    return float(((off[:, 0] > _LIGHT) | (np.hypot(off[:, 1], off[:, 2]) > _COLOUR)).mean())
+
+
+def at_rest(mesh: FloatArray) -> bool:
+    """Return whether the lips of a mesh (468, 2) are closed and its eyes open."""
+
+    def far(a: int, b: int) -> float:
+        return float(np.linalg.norm(mesh[a] - mesh[b]))
+
+    eyes = [far(ring[4], ring[12]) / far(ring[0], ring[8]) for ring in (LEFT_EYE, RIGHT_EYE)]
+    return far(13, 14) < _APART * far(INNER_LIPS[0], INNER_LIPS[10]) and min(eyes) > _OPEN
+
+
+def _low(grey: NDArray[np.float32], skin: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return how light the skin is around each pixel (h, w), never 0."""
+    share = skin.astype(np.float32)
+    total, weight = (cv2.GaussianBlur(part, (0, 0), _WIDE) for part in (grey * share, share))
+    low: NDArray[np.float32] = np.maximum(total / np.maximum(weight, 1e-4), 1)
+    return low
+
+
+@lru_cache(maxsize=2)
+def _regions(space: AppearanceSpace) -> tuple[Raster, NDArray[np.bool_]]:
+    """Return the mean shape on the canonical frame, and where of it bare skin is (h, w)."""
+    width, height = FRAME.size(1)
+    raster = Raster.of(space.shape, space.triangles, width, height)
+
+    def hull(points: tuple[int, ...], grow: int) -> NDArray[np.uint8]:
+        drawn = np.zeros((height, width), np.uint8)
+        outline = cv2.convexHull(space.shape[list(points)].round().astype(np.int32))
+        cv2.fillConvexPoly(drawn, outline, 1)
+        return np.asarray(cv2.dilate(drawn, np.ones((grow, grow), np.uint8)))
+
+    skin = cv2.erode(hull(OVAL, 1), np.ones((2 * _MARGIN + 1, 2 * _MARGIN + 1), np.uint8))
+    eyes = (hull(ring, 19) for ring in (LEFT_EYE, RIGHT_EYE))
+    brows = (hull(brow, 15) for brow in BROWS)
+    for other in (*eyes, *brows, hull(OUTER_LIPS, 13), hull(_NOSTRILS, 9)):
+        skin[other > 0] = 0
+    return raster, skin > 0
