@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -34,11 +34,13 @@ _NEAR |= {"nose": 2.0, "lips": 2.0, "width": 6.0}  # near enough
 _FLAWED = {"ground": 3.6, "hat": -2.25, "glasses": -1.6}  # from where on there is what nobody asked for
 _ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
 _CORRECTIONS = 2  # of a picture before it is taken as it is
-_FINE = 0.3  # nobody is recognised, and the picture has hardly a flaw
+_FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
 _STEP = 0.7  # of what is off, that a correction makes good
 _EXPOSED = 0.06  # more or less of L*, at most: what is still off then
 _TRIES = 5  # random faces more for a group whom no weights protect
 _SPIRITS = 1500  # random styles to choose from, at least
+_KIN = 0.2  # the share of them whose skin is nearest to a group's
+_OUT = 0.8  # of how far random styles are from the mean: farther out there are hands, hats and neighbours
 _AMONG = 40  # of those that nobody has yet, the ones that must be changed least to fit a group
 _HELPERS = 3  # at most: one draws, by all cores, while the others look and judge
 _SHRUNK = (1.0, 0.8, 0.64)  # of what is special about a code: too far out there is no face
@@ -198,7 +200,7 @@ class _Studio:
                     best[number] = now[number], self.takes[number]
             left = [number for number in left if now[number] >= _FINE]
         self.takes = {number: take for number, (_, take) in best.items()}
-        self._each("correcting portraits", self._corrected, left)
+        self._each("correcting portraits", partial(self._corrected, flawed=True), left)
 
     def _sketch(self, stage: str, numbers: Sequence[int], codes: FloatArray) -> None:
         for number in numbers:  # one after another, because each keeps away from all the others
@@ -237,20 +239,32 @@ class _Studio:
     def _fitting(self, code: FloatArray, number: int) -> FloatArray:
         """Return a group's code with a random style that nobody had, set to what is wished for.
 
-        What must be steered far leaves the space of faces. Of some styles that need not, it is the one whose
-        geometry is least like that of any member or of another portrait: those are seldom taken for them.
+        Styles whose own skin is far from the group's are left out: steered to it, they would keep features
+        of another descent. Of the others, those are taken that need least steering, because what is steered
+        far leaves the space of faces; of these the half whose geometry is most like the members' on the
+        whole, or, where somebody was recognised in the last one, the other half; and of that half the style
+        that is like no member more than the others and like no other portrait.
         """
         begun = self._begun(code, self.styles)
         effort = self.space.effort(begun, self._asked(begun, self.wishes[number]))
-        effort[self.used] = np.inf
+        light = ATTRIBUTES.index("light")
+        own = np.abs(self.space.told(self.space.mean + self.styles)[:, light] - self.wishes[number]["light"])
+        own[self.used] = np.inf
+        effort[own > np.quantile(own, _KIN)] = np.inf
         some = np.argsort(effort)[:_AMONG]
         steered = np.stack([self._steered(one, self.wishes[number]) for one in begun[some]])
-        like = _alike(steered, self.codes[self.partition.groups[number]], self.space.mean)
+        like = self.space.alike(steered, self.codes[self.partition.groups[number]])  # (c, m)
+        on_the_whole = like.mean(axis=1) - np.median(like.mean(axis=1))
+        tried = self.takes.get(number)
+        if tried is not None and tried.risky.any():
+            on_the_whole = -on_the_whole
+        stands_out = like.max(axis=1) - like.mean(axis=1)
         others = [plan for place, plan in self.plans.items() if place != number]
         if others:
-            like = like + _alike(steered, np.stack(others), self.space.mean)
-        self.used.append(int(some[like.argmin()]))
-        plan: FloatArray = steered[like.argmin()]
+            stands_out = stands_out + self.space.alike(steered, np.stack(others)).max(axis=1)
+        best = np.where(on_the_whole >= 0, stands_out, np.inf).argmin()
+        self.used.append(int(some[best]))
+        plan: FloatArray = steered[best]
         return plan
 
     def _asked(self, codes: FloatArray, wish: Mapping[str, float]) -> FloatArray:
@@ -265,8 +279,13 @@ class _Studio:
         return asked
 
     def _steered(self, code: FloatArray, wish: Mapping[str, float]) -> FloatArray:
+        """Return a code that is set to what is wished for, and not farther out than pictures are good."""
         asked = self._asked(code[None], wish)[0]
-        return self.space.steered(code, dict(zip(ATTRIBUTES, asked.tolist(), strict=True)))
+        steered = self.space.steered(code, dict(zip(ATTRIBUTES, asked.tolist(), strict=True)))
+        special = steered - self.space.mean
+        usual = np.linalg.norm(self.styles, axis=1).mean()
+        share = min(1.0, _OUT * float(usual / np.linalg.norm(special)))
+        return self.space.mean + share * special
 
     def _sketch_of(self, number: int) -> _Take:
         """Draw what a group is to be drawn from, and judge it."""
@@ -295,14 +314,17 @@ class _Studio:
         risky = recognised(found, self.members, self.partition.groups[number])
         return take._replace(faces=found or {}, risky=risky)
 
-    def _corrected(self, number: int) -> _Take:
-        """Move a take to where its picture has the attributes that are wished for, looking at the picture."""
+    def _corrected(self, number: int, *, flawed: bool = False) -> _Take:
+        """Move a take to where its picture has the attributes that are wished for, looking at the picture.
+
+        What has flaws need not be right, unless there is nothing better.
+        """
         best = now = take = self.takes[number]
         if take.done:
             return take
         most = dict(zip(ATTRIBUTES, self.space.unit.tolist(), strict=True))
         for _ in range(_CORRECTIONS):
-            if now.seen is None or now.error <= 1 or now.flaws > 1:  # what is no good need not be right
+            if now.seen is None or now.error <= 1 or (now.flaws > 1 and not flawed):
                 break
             off = _off(self.wishes[number], _named(now.seen))
             step = {name: float(np.clip(_STEP * by, -most[name], most[name])) for name, by in off.items()}
@@ -344,14 +366,6 @@ class _Studio:
         )
         off = min(max(take.error - 1, 0.0) / 4, 0.5) * take.done
         return float(take.risky.sum() + 0.5 * alike + min(take.flaws, 0.9) / 2 + off)
-
-
-def _alike(codes: FloatArray, others: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return how like the geometry (first half) of codes (n, d) is to the likest of others (m, d): (n,)."""
-    one, two = (np.split(some - mean, 2, axis=1)[0] for some in (codes, others))
-    lengths = np.linalg.norm(one, axis=1)[:, None] * np.linalg.norm(two, axis=1)
-    cosine: FloatArray = (one @ two.T / np.maximum(lengths, 1e-12)).max(axis=1)
-    return cosine
 
 
 def _named(seen: Drawn) -> dict[str, float]:

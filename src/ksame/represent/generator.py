@@ -183,6 +183,13 @@ class GeneratorSpace:
         now = self.told(code[None])[0]
         return self.moved(code, {name: value - now[ATTRIBUTES.index(name)] for name, value in to.items()})
 
+    def alike(self, codes: FloatArray, others: FloatArray) -> FloatArray:
+        """Return how like the geometry of codes (n, d) is to that of others (m, d), as cosines (n, m)."""
+        one, two = (np.split(some - self.mean, 2, axis=1)[0] for some in (codes, others))
+        lengths = np.linalg.norm(one, axis=1)[:, None] * np.linalg.norm(two, axis=1)
+        cosine: FloatArray = one @ two.T / np.maximum(lengths, 1e-12)
+        return cosine
+
     def rows(self, codes: FloatArray, generator: Generator) -> FloatArray:
         """Return the style of each layer (n, rows, width) of codes (n, d)."""
         geometry, colour = np.split(np.asarray(codes), 2, axis=1)
