@@ -28,7 +28,7 @@ from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, default_recogniser
 from ksame.scenes import Paint, file_names, painted
 
-VIEWS = 6  # looks at each person that the new face is tried on
+VIEWS = 8  # looks at each person that the new face is tried on
 SHIFTED = (
     "the new face is one of a pool of people who do not exist; that recognisers do not see through it is"
     " measured, not promised"
@@ -60,8 +60,9 @@ def limits(pool: Pool) -> list[str]:
 
 
 def judges() -> list[str]:
-    """Return the recognisers that must not see through a new face: those that are here, quick ones first."""
-    return [name for name in RECOGNISERS if weights.cached(name)] or [default_recogniser()]
+    """Return the recognisers that must not see through a new face: those that are here, the slow one last."""
+    here = [name for name in RECOGNISERS if weights.cached(name)]
+    return sorted(here, key=lambda name: name == "facenet") or [default_recogniser()]
 
 
 def assumed(texture: Texture) -> str:

@@ -181,8 +181,7 @@ def _opened_beside(*recognisers: str) -> Iterator[None]:
     weights.core()  # here: two threads must not meet it at once
     with ThreadPoolExecutor(1) as pool:
         for name in dict.fromkeys(("blazeface", "mesh", *recognisers)):
-            if name != "dlib":  # no network of OpenVINO
-                pool.submit(weights.get_ready, name)
+            pool.submit(weights.get_ready, name)
         pool.submit(look.get_ready)
         yield
 

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -400,6 +400,8 @@ def _weigh(room: Path) -> int:
 
 
 _idle: dict[tuple[Any, ...], list[Any]] = defaultdict(list)  # infer requests that nobody is using
+READERS: dict[str | Path, Callable[[Path], Any]] = {}
+"""Who makes a network of a file that OpenVINO cannot read, by the weight's name."""
 _opening: dict[tuple[Any, ...], threading.Lock] = defaultdict(threading.Lock)  # one at a time of each network
 
 
@@ -433,9 +435,9 @@ def get_ready(name: str | Path, *, inner: str | None = None, shape: tuple[int, .
 
 
 def let_go(*names: str | Path) -> None:
-    """Free the memory of networks that will not be asked soon; a later ``infer`` opens them again."""
+    """Free the memory of networks that will not be asked soon, or of all; ``infer`` opens them again."""
     for key in list(_idle):
-        if key[0] in names:
+        if not names or key[0] in names:
             del _idle[key]
 
 
@@ -475,7 +477,7 @@ def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
         if inner is not None:
             with zipfile.ZipFile(file) as bundle:
                 file = Path(bundle.extract(inner, room))
-        model = core().read_model(file)
+        model = READERS.get(name, core().read_model)(file)
         if shape is not None:
             model.reshape(shape)
         weights = (op for op in model.get_ops() if op.get_type_name() == "Constant")

@@ -398,7 +398,7 @@ def test_another_pool_face_is_taken_when_one_is_too_near(monkeypatch):
 
 
 def test_the_last_judge_has_a_veto(monkeypatch):
-    """Whom two recognisers do not know and the last does gets another face; the last is asked once each."""
+    """Whom three recognisers do not know and the last does gets another face; the last is asked once each."""
     asked = []
 
     def seen(name, rgb, points):
@@ -409,7 +409,7 @@ def test_the_last_judge_has_a_veto(monkeypatch):
         return np.array([[0.0]]) if asked.count("facenet") <= 2 else np.array([[10.0 * number]])
 
     fake_embed(monkeypatch, seen)
-    names = ["sface", "mobilefacenet", "facenet"]
+    names = ["sface", "mobilefacenet", "dlib", "facenet"]
     (made,) = masks(drawn.model(), [[people()[0]]], pool(), among=1, recognisers=names)
     second = nearest_first(people()[0], pool())[1]
     assert made is not None
@@ -510,7 +510,7 @@ def test_who_hides_enough_but_not_well_is_not_covered(monkeypatch):
         return np.array([[(2.2 if name != "dlib" else 0.53) * new]])
 
     fake_embed(monkeypatch, seen)
-    names = ["sface", "mobilefacenet", "dlib"]
+    names = ["sface", "mobilefacenet", "facenet", "dlib"]
     (made,) = masks(drawn.model(), [[people()[0]]], pool(), recognisers=names, tries=2)
     assert made is not None
 

@@ -24,7 +24,11 @@ from ksame.represent.embedding import RECOGNISERS, embed
 AMONG = 12  # pool faces that anybody may get: the nearest one alone would say where the old face lies
 # Two new faces in the same dim light look alike to recognisers; that one is taken for the other shows nobody.
 ALIKE = 0.85
-QUICK = 2  # recognisers that are asked about every trial
+# The distance from a portrait to the nearest of 1,021 people of congress, in distances of one person: half of
+# the people in the box (models/README.md) are nearer to somebody.
+STRANGERS = {"sface": 1.10, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.22}
+USUAL = 1.2
+QUICK = 3  # recognisers that are asked about every trial
 YEARS = 0.75  # of the label "young", or 15 years: who is further off is of another age
 UNSURE = 0.25  # the share of doubt in which a person may get a face of either gender
 T = TypeVar("T")
@@ -40,9 +44,9 @@ def masks(
     *,
     recognisers: Sequence[str],
     texture: Texture = "code",
-    margin: float = 1.2,
+    margin: float = 2.0,
     among: int = AMONG,
-    tries: int = 16,
+    tries: int = 24,
     rng: RandomState = None,
 ) -> list[Mask | None]:
     """Return a mask for each person, drawn from distinct pool faces, that recognisers do not see through.
@@ -60,13 +64,14 @@ def masks(
     pool : Pool
         Whose faces they get.
     recognisers : sequence of str
-        Names in ``represent.embedding.RECOGNISERS`` of those that judge; of more than two, those after the
-        second are only asked about faces that hide from the first two: they are slow.
+        Names in ``represent.embedding.RECOGNISERS`` of those that judge; of more than three, those after the
+        third are only asked about faces that hide from the first: they are slow.
     texture : str
         How they will be drawn: see ``Mask.draw``.
     margin : float
-        How far faces should be apart, in the distances up to which recognisers take two for one person.
-        Where no face that is tried is as far away, the furthest is taken, if it is beyond 1.
+        How far faces should be apart: 1 is where recognisers begin to take two for one person, 2 where they
+        find the nearest of a thousand strangers. Where no face that is tried is as far away, the furthest
+        is taken, if it is beyond 1.
     among, rng : see ``replace.identities``
     tries : int
         Pool faces that are tried for each person. Who is recognised in all gets None: they must be covered.
@@ -87,11 +92,11 @@ def masks(
         return _worn(mask, people[i][view], codes[i][view], texture)
 
     quick, slow = recognisers[:QUICK], recognisers[QUICK:]
-    old = [dict(zip(quick, _by_two(partial(_codes, views), quick), strict=True)) for views in people]
+    old = [{name: _codes(views, name) for name in quick} for views in people]
     given = _Given(people, old, quick, near, make, wear)
     used = np.zeros((len(people), len(pool)), bool)
     used |= np.stack([_unlike(views, pool.labels) for views in people])
-    weights.let_go("gender", "age")
+    weights.let_go("gender", "age", "landmarker", "mesh", "blazeface")  # until the first picture is drawn
     chosen: dict[int, _Trial] = {}
     doubtful: list[_Trial] = []
     left = list(range(len(people)))
@@ -107,7 +112,7 @@ def masks(
     for one in sorted(doubtful, key=lambda one: -one.apart):  # better a face that hides enough than a cover
         if one.apart > 1 and one.person not in chosen and _distinct(one, old, chosen.values()):
             chosen[one.person] = one
-    return [chosen[i].mask if i in chosen else None for i in range(len(people))]
+    return [make(i, chosen[i].row) if i in chosen else None for i in range(len(people))]
 
 
 def _unlike(views: Sequence[View], labels: FloatArray) -> NDArray[np.bool_]:
@@ -141,11 +146,10 @@ class _Given(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """A pool face that hides a person on all views, and how well."""
+    """A pool face that hides a person on all views, and how well; masks are too large to be kept."""
 
     person: int
     row: int
-    mask: Mask
     seen: Known
     apart: float
 
@@ -172,10 +176,9 @@ def _choose(
             used[i, row] = True
             theirs = [one.seen for one in (*chosen.values(), *found.values())]
             best = max([1.0, *(one.apart for one in fair if one.person == i)])
-            mask = given.make(i, row)
-            seen = _tried(given, i, mask, theirs, best, order[i])
+            seen = _tried(given, i, given.make(i, row), theirs, best, order[i])
             if seen is not None:
-                fair.append(_Trial(i, row, mask, seen, _nearest(seen, given.old, theirs)))
+                fair.append(_Trial(i, row, seen, _nearest(seen, given.old, theirs)))
                 if fair[-1].apart > margin:
                     found[i] = fair[-1]
     for one in sorted(fair, key=lambda one: -one.apart):
@@ -191,8 +194,13 @@ def _distinct(one: _Trial, old: Sequence[Known], theirs: Collection[_Trial]) -> 
 
 
 def _nearest(seen: Known, old: Sequence[Known], new: Sequence[Known]) -> float:
-    """Return how far a face is from all old ones and other new ones, which may be a little nearer."""
-    return min(apart(seen, old), apart(seen, new) / ALIKE)
+    """Return how far a face is from all old ones, and from other new ones, which may be a little nearer.
+
+    1 is where a recogniser begins to take two for one person, 2 where it finds the nearest of a thousand
+    strangers.
+    """
+    far = {name: min(apart({name: c}, old), apart({name: c}, new) / ALIKE) for name, c in seen.items()}
+    return min(1 + (ratio - 1) / (STRANGERS.get(name, USUAL) - 1) for name, ratio in far.items())
 
 
 def _tried(
@@ -230,10 +238,11 @@ def _asked(
     """Return new faces with how far they are apart to further judges too, from everybody old and new."""
     if not judges or not new:
         return []
-    weights.let_go(*given.judges)
-    worn = {
-        i: _by_two(partial(given.wear, i, one.mask), range(len(given.people[i]))) for i, one in chosen.items()
-    }
+    worn = {}
+    for i, one in chosen.items():
+        mask = given.make(i, one.row)
+        worn[i] = _by_two(partial(given.wear, i, mask), range(len(given.people[i])))
+    weights.let_go()  # the slow one takes 200 MB
     nearest = dict.fromkeys(new, np.inf)
     for judge in judges:
         old = [{judge: _codes(views, judge)} for views in given.people]

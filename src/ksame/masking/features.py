@@ -22,7 +22,7 @@ _LIDS = [(list(eye[:8:-1]), list(eye[1:8])) for eye in (LEFT_EYE, RIGHT_EYE)]  #
 
 # How much further than the old ones new lids and brows move. Of what a drawn lid or brow moves, the network
 # that measures expressions sees half to four fifths; followed exactly, correlations were .74 and .81.
-LIDS, RAISED = 1.75, 1.25
+LIDS, RAISED = 1.5, 1.6
 _NEAR = 8.0  # px of the model's frame: points this near to a feature move with it
 _GAP = 8.0  # likewise: as far apart are the lips of the picture that is drawn from
 _TEETH = (0.0, 0.2, 0.37, 0.52, 0.66, 0.8)  # where one ends, from the middle of a mouth to its corner

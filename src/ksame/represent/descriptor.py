@@ -6,7 +6,6 @@ leaves the lock, with the same descriptors to seven digits. dlib itself is not n
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +27,7 @@ _MEAN = np.array([122.782, 117.001, 104.298], np.float32)
 def descriptors(chips: NDArray[np.uint8]) -> FloatArray:
     """Return dlib's raw descriptors (n, 128) of chips (n, 150, 150, 3); safe to call from any thread."""
     x = ((chips - _MEAN) / np.float32(256)).transpose(0, 3, 1, 2)
-    request = _compiled().create_infer_request()
-    found = []
-    for chip in x:
-        request.infer({0: np.ascontiguousarray(chip[None])})
-        found.append(np.array(request.output_tensors[0].data))
-    return np.concatenate(found).astype(np.float64)
-
-
-@cache
-def _compiled() -> Any:
-    settings = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 2, "INFERENCE_NUM_THREADS": 2}
-    settings["ENABLE_CPU_PINNING"] = False  # or both streams would share the first core
-    return weights.core().compile_model(_network(weights.path("dlib")), "CPU", settings)
+    return np.concatenate([weights.infer("dlib", chip[None])[0] for chip in x]).astype(np.float64)
 
 
 class _Tensors:
@@ -112,3 +99,6 @@ def _convolved(read: _Tensors, x: Any, before: int, filters: int, *, size: int, 
         x, opset13.constant(kernel * gamma[:, None, None, None]), [stride] * 2, edge, edge, [1, 1]
     )
     return opset13.add(y, opset13.constant((bias * gamma + beta).reshape(1, -1, 1, 1)))
+
+
+weights.READERS["dlib"] = _network
