@@ -28,6 +28,7 @@ ALIKE = 0.85
 # the people in the box (models/README.md) are nearer to somebody.
 STRANGERS = {"sface": 1.10, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.22}
 USUAL = 1.2
+NEARLY = 0.875  # of that is enough for a slow judge: to begin again takes seconds
 QUICK = 3  # recognisers that are asked about every trial
 YEARS = 0.75  # of the label "young", or 15 years: who is further off is of another age
 UNSURE = 0.25  # the share of doubt in which a person may get a face of either gender
@@ -105,7 +106,7 @@ def masks(
         chosen |= new
         left = []
         for one in _asked(given, chosen, new, slow):
-            if one.apart <= min(margin, new[one.person].apart):
+            if one.apart <= min(NEARLY * margin, new[one.person].apart):
                 left.append(one.person)
                 doubtful.append(one)
                 del chosen[one.person]
