@@ -466,7 +466,7 @@ def test_a_man_gets_a_mans_face_and_who_is_unsure_any(monkeypatch, score, place)
 
 
 @pytest.mark.parametrize(("years", "old", "place"), [(70, 3, 0), (25, 3, 3), (25, 12, 0)])
-def test_who_is_young_gets_a_young_face_if_there_are_enough(monkeypatch, years, old, place):
+def test_who_is_young_gets_a_young_face_if_there_is_one(monkeypatch, years, old, place):
     """The nearest pool faces are old, the others young."""
     calls = []
 
@@ -475,7 +475,6 @@ def test_who_is_young_gets_a_young_face_if_there_are_enough(monkeypatch, years, 
         return np.array([[4.0 * len(calls)]])
 
     fake_embed(monkeypatch, blind)
-    monkeypatch.setattr("ksame.masking.choose.AMONG", 3)
     monkeypatch.setattr("ksame.masking.choose.attributes.age", lambda rgb, points: np.full(len(rgb), years))
     monkeypatch.setattr("ksame.masking.choose.weights.cached", lambda name: name == "age")
     order = nearest_first(people()[0], pool())
@@ -485,6 +484,24 @@ def test_who_is_young_gets_a_young_face_if_there_are_enough(monkeypatch, years, 
     (made,) = masks(drawn.model(), [[people()[0]]], faces, among=1, recognisers=["sface"])
     assert made is not None
     np.testing.assert_allclose(made.shift, pool().shifts[order[place]])
+
+
+def test_where_there_are_no_more_women_a_man_will_do(monkeypatch):
+    calls = []
+
+    def blind(name, rgb, points):
+        calls.append(name)
+        return np.array([[4.0 * len(calls)]])
+
+    fake_embed(monkeypatch, blind)
+    monkeypatch.setattr("ksame.masking.choose.attributes.male", lambda rgb, points: np.zeros(len(rgb)))
+    monkeypatch.setattr("ksame.masking.choose.weights.cached", lambda name: name == "gender")
+    labels = np.ones((len(pool()), 3))
+    labels[:2, 0] = -1
+    faces = replace(pool(), labels=labels)
+    made = masks(drawn.model(), [[view] for view in people()], faces, among=1, recognisers=["sface"])
+    rows = {int(np.abs(faces.shifts - one.shift).sum(axis=1).argmin()) for one in made}
+    assert len(rows) == 3 and {0, 1} < rows
 
 
 def test_anybody_may_get_one_of_the_nearest_faces(monkeypatch):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame import weights
-from ksame.core import FloatArray, IntArray, RandomState
+from ksame.core import CannotGuarantee, FloatArray, IntArray, RandomState
 from ksame.faces import attributes
 from ksame.geometry import register, to_frame, transform
 from ksame.masking.look import View, code_of, landmarks_of
@@ -30,7 +30,7 @@ STRANGERS = {"sface": 1.10, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.22
 USUAL = 1.2
 NEARLY = 0.875  # of that is enough for a slow judge: to begin again takes seconds
 QUICK = 3  # recognisers that are asked about every trial
-YEARS = 0.75  # of the label "young", or 15 years: who is further off is of another age
+GENDER, AGE = 10.0, 2.0  # how far a woman is from a man, and 20 years from none, in usual distances of faces
 UNSURE = 0.25  # the share of doubt in which a person may get a face of either gender
 T = TypeVar("T")
 R = TypeVar("R")
@@ -81,9 +81,12 @@ def masks(
     gamma = np.array([np.mean(own, axis=0)[: len(model.nuisance)] for own in codes])
     source = np.random.default_rng(rng)
 
+    old_looks, new_looks = _with_looks(gamma, [_looks(views) for views in people], pool)
+    weights.let_go("gender", "age", "landmarker", "mesh", "blazeface")  # until the first picture is drawn
+
     def near(left: Sequence[int], used: NDArray[np.bool_]) -> IntArray:
-        still = model.nuisance
-        return identities(gamma[left], pool.codes, nuisance=still, used=used, among=among, rng=source)
+        still = np.append(model.nuisance, [False, False])
+        return identities(old_looks[left], new_looks, nuisance=still, used=used, among=among, rng=source)
 
     def make(i: int, row: int) -> Mask:
         hat, hat_d = pool.codes[row], pool.deidentified[row]
@@ -95,9 +98,8 @@ def masks(
     quick, slow = recognisers[:QUICK], recognisers[QUICK:]
     old = [{name: _codes(views, name) for name in quick} for views in people]
     given = _Given(people, old, quick, near, make, wear)
+
     used = np.zeros((len(people), len(pool)), bool)
-    used |= np.stack([_unlike(views, pool.labels) for views in people])
-    weights.let_go("gender", "age", "landmarker", "mesh", "blazeface")  # until the first picture is drawn
     chosen: dict[int, _Trial] = {}
     doubtful: list[_Trial] = []
     left = list(range(len(people)))
@@ -116,23 +118,31 @@ def masks(
     return [make(i, chosen[i].row) if i in chosen else None for i in range(len(people))]
 
 
-def _unlike(views: Sequence[View], labels: FloatArray) -> NDArray[np.bool_]:
-    """Return which pool faces (p,) are of another apparent gender or age than a person.
+def _looks(views: Sequence[View]) -> FloatArray:
+    """Return how male and how young (2,) somebody looks, as a pool's labels say it.
 
-    None where the networks are not here, and of the other gender none if that is not sure; of another age
-    none if too few would be left.
+    0 is unsure, which is as near to a woman as to a man; NaN is unknown: the network is not here.
     """
-    other = np.zeros(len(labels), bool)
     points = np.stack([transform(to_frame(view.points), view.points) for view in views])
     faces = np.stack([register(view.rgb, view.points) for view in views])
+    male = young = np.nan
     if weights.cached("gender"):
-        score = attributes.male(faces, points).mean()
-        other |= (labels[:, 0] < 0) & (score > 1 - UNSURE) | (labels[:, 0] > 0) & (score < UNSURE)
+        score = float(attributes.male(faces, points).mean())
+        male = float(np.sign(score - 0.5)) * (abs(score - 0.5) > 0.5 - UNSURE)
     if weights.cached("age"):
-        young = np.clip((50 - float(np.median(attributes.age(faces, points)))) / 20, -1, 1)
-        older = other | (np.abs(labels[:, 1] - young) > YEARS)
-        other = older if np.count_nonzero(~older) >= AMONG else other
-    return other
+        young = float(np.clip((50 - np.median(attributes.age(faces, points))) / 20, -1, 1))
+    return np.array([male, young])
+
+
+def _with_looks(gamma: FloatArray, looks: Sequence[FloatArray], pool: Pool) -> tuple[FloatArray, FloatArray]:
+    """Return codes (m, d + 2) of people and (p, d + 2) of a pool, in which gender and age are far apart.
+
+    So the nearest are those of the same, and others come only where there are no more of them.
+    """
+    usual = float(np.linalg.norm(pool.codes - pool.codes.mean(axis=0), axis=1).mean())
+    seen = np.stack(looks)
+    much = np.where(np.isnan(seen).any(axis=0), 0, [GENDER * usual, AGE * usual])
+    return np.hstack([gamma, much * np.nan_to_num(seen)]), np.hstack([pool.codes, much * pool.labels[:, :2]])
 
 
 class _Given(NamedTuple):
@@ -171,9 +181,13 @@ def _choose(
         still = [i for i in left if i not in found]
         free = ~used[still]
         free[:, [one.row for one in (*chosen.values(), *found.values())]] = False
-        if not still or np.count_nonzero(free.any(axis=0)) < len(still) or not free.any(axis=1).all():
+        if not still:
             break
-        for i, row in zip(still, given.near(still, ~free).tolist(), strict=True):
+        try:
+            rows = given.near(still, ~free).tolist()
+        except CannotGuarantee:  # not each of them can have another face
+            break
+        for i, row in zip(still, rows, strict=True):
             used[i, row] = True
             theirs = [one.seen for one in (*chosen.values(), *found.values())]
             best = max([1.0, *(one.apart for one in fair if one.person == i)])
