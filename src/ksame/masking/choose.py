@@ -24,9 +24,9 @@ from ksame.represent.embedding import RECOGNISERS, embed
 AMONG = 12  # pool faces that anybody may get: the nearest one alone would say where the old face lies
 # Two new faces in the same dim light look alike to recognisers; that one is taken for the other shows nobody.
 ALIKE = 0.85
-# The distance from a portrait to the nearest of 1,021 people of congress, in distances of one person: half of
-# the people in the box (models/README.md) are nearer to somebody.
-STRANGERS = {"sface": 1.10, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.22}
+# The distance to the nearest of 1,021 people of congress, in distances of one person: half of the people in
+# the box (models/README.md) are nearer to somebody; for dlib as of new faces in frames, which are further.
+STRANGERS = {"sface": 1.10, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.27}
 USUAL = 1.2
 NEARLY = 0.875  # of that is enough for a slow judge: to begin again takes seconds
 QUICK = 3  # recognisers that are asked about every trial
@@ -70,9 +70,9 @@ def masks(
     texture : str
         How they will be drawn: see ``Mask.draw``.
     margin : float
-        How far faces should be apart: 1 is where recognisers begin to take two for one person, 2 where they
-        find the nearest of a thousand strangers. Where no face that is tried is as far away, the furthest
-        is taken, if it is beyond 1.
+        How far a new face should be from the old one: 1 is where recognisers begin to take two for one
+        person, 2 where they find the nearest of a thousand strangers. Where no face that is tried is as far
+        away, the furthest is taken, if it is beyond 1.
     among, rng : see ``replace.identities``
     tries : int
         Pool faces that are tried for each person. Who is recognised in all gets None: they must be covered.
@@ -193,7 +193,7 @@ def _choose(
             best = max([1.0, *(one.apart for one in fair if one.person == i)])
             seen = _tried(given, i, given.make(i, row), theirs, best, order[i])
             if seen is not None:
-                fair.append(_Trial(i, row, seen, _nearest(seen, given.old, theirs)))
+                fair.append(_Trial(i, row, seen, _hides(seen, i, given.old, theirs)))
                 if fair[-1].apart > margin:
                     found[i] = fair[-1]
     for one in sorted(fair, key=lambda one: -one.apart):
@@ -205,17 +205,20 @@ def _choose(
 def _distinct(one: _Trial, old: Sequence[Known], theirs: Collection[_Trial]) -> bool:
     """Return whether a face is still nobody's, old or new."""
     free = one.row not in [other.row for other in theirs]
-    return free and _nearest(one.seen, old, [other.seen for other in theirs]) > 1
+    return free and _hides(one.seen, one.person, old, [other.seen for other in theirs]) > 1
 
 
-def _nearest(seen: Known, old: Sequence[Known], new: Sequence[Known]) -> float:
-    """Return how far a face is from all old ones, and from other new ones, which may be a little nearer.
+def _hides(seen: Known, i: int, old: Sequence[Known], new: Sequence[Known]) -> float:
+    """Return how far a face of person i is from their old one, and 0 if it is taken for anybody else's.
 
     1 is where a recogniser begins to take two for one person, 2 where it finds the nearest of a thousand
-    strangers.
+    strangers. Other new faces may be a little nearer than one person's.
     """
-    far = {name: min(apart({name: c}, old), apart({name: c}, new) / ALIKE) for name, c in seen.items()}
-    return min(1 + (ratio - 1) / (STRANGERS.get(name, USUAL) - 1) for name, ratio in far.items())
+    others = [known for j, known in enumerate(old) if j != i]
+    if apart(seen, others) <= 1 or apart(seen, new) <= ALIKE:
+        return 0.0
+    far = ((name, apart({name: codes}, [old[i]])) for name, codes in seen.items())
+    return min(1 + (ratio - 1) / (STRANGERS.get(name, USUAL) - 1) for name, ratio in far)
 
 
 def _tried(
@@ -237,9 +240,7 @@ def _tried(
         for at in range(0, len(order), 2):
             each += _by_two(partial(look, name), order[at : at + 2])
             for view, code in zip(order[at : at + 2], each[at:], strict=True):
-                if (
-                    _nearest({name: code}, given.old, theirs) <= best
-                ):  # one look that gives the person away is enough
+                if _hides({name: code}, i, given.old, theirs) <= best:  # one look that tells is enough
                     order.remove(view)
                     order.insert(0, view)
                     return None
@@ -258,14 +259,14 @@ def _asked(
         mask = given.make(i, one.row)
         worn[i] = _by_two(partial(given.wear, i, mask), range(len(given.people[i])))
     weights.let_go()  # the slow one takes 200 MB
-    nearest = dict.fromkeys(new, np.inf)
+    least = dict.fromkeys(new, np.inf)
     for judge in judges:
         old = [{judge: _codes(views, judge)} for views in given.people]
         seen = {i: {judge: _codes(views, judge)} for i, views in worn.items()}
         for i in new:
-            nearest[i] = min(nearest[i], _nearest(seen[i], old, [seen[j] for j in seen if j != i]))
+            least[i] = min(least[i], _hides(seen[i], i, old, [seen[j] for j in seen if j != i]))
         weights.let_go(judge)
-    return [one._replace(apart=nearest[i]) for i, one in new.items()]
+    return [one._replace(apart=least[i]) for i, one in new.items()]
 
 
 def apart(new: Known, others: Sequence[Known]) -> float:
