@@ -34,6 +34,7 @@ GENDER, AGE = 10.0, 2.0  # how far a woman is from a man, and 20 years from none
 UNSURE = 0.25  # the share of doubt in which a person may get a face of either gender
 T = TypeVar("T")
 R = TypeVar("R")
+_HANDS = ThreadPoolExecutor(2)  # the same two throughout: each new thread would keep memory of its own
 Known = Mapping[str, FloatArray]
 """What each recogniser makes of some views: name to (n, d)."""
 
@@ -82,7 +83,7 @@ def masks(
     source = np.random.default_rng(rng)
 
     old_looks, new_looks = _with_looks(gamma, [_looks(views) for views in people], pool)
-    weights.let_go("gender", "age", "landmarker", "mesh", "blazeface")  # until the first picture is drawn
+    weights.let_go("gender", "age")
 
     def near(left: Sequence[int], used: NDArray[np.bool_]) -> IntArray:
         still = np.append(model.nuisance, [False, False])
@@ -258,7 +259,7 @@ def _asked(
     for i, one in chosen.items():
         mask = given.make(i, one.row)
         worn[i] = _by_two(partial(given.wear, i, mask), range(len(given.people[i])))
-    weights.let_go()  # the slow one takes 200 MB
+    weights.let_go(*given.judges)  # the slow one takes 200 MB
     least = dict.fromkeys(new, np.inf)
     for judge in judges:
         old = [{judge: _codes(views, judge)} for views in given.people]
@@ -295,10 +296,7 @@ def _codes(views: Sequence[View], recogniser: str) -> FloatArray:
 
 def _by_two(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """Return the results of some work, two at a time: as often as a network is open at no cost."""
-    if len(items) < 2:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(work, items))
+    return list(_HANDS.map(work, items))
 
 
 def _worn(mask: Mask, view: View, code: FloatArray, texture: Texture) -> View:
