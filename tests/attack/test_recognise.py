@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import cv2
@@ -255,11 +254,9 @@ def test_an_unknown_name_is_told_the_known_ones():
 
 @pytest.fixture
 def bare(monkeypatch, tmp_path):
-    """Take away the network, the cache and dlib."""
+    """Take away the network and the cache."""
     monkeypatch.setenv("KSAME_CACHE", str(tmp_path / "empty"))
     monkeypatch.setenv("KSAME_OFFLINE", "1")
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "dlib" else find(name))
 
 
 def test_all_is_all_that_are_here(bare):
@@ -268,13 +265,13 @@ def test_all_is_all_that_are_here(bare):
     assert [note.split(":")[0] for note in notes] == [
         f"Without {n}" for n in ("dlib", "sface", "facenet", "mobilefacenet")
     ]
-    assert "pip install 'ksame[dlib]'" in notes[0]
+    assert "ksame models add dlib FILE" in notes[0]
     assert "ksame models add sface FILE" in notes[1]
     assert all(note.endswith(".") for note in notes)
 
 
 @pytest.mark.parametrize(
-    ("name", "way"), [("dlib", r"ksame\[dlib\]"), ("sface", "ksame models add sface FILE")]
+    ("name", "way"), [("dlib", "models add dlib"), ("sface", "ksame models add sface FILE")]
 )
 def test_one_that_was_named_and_is_missing_is_an_error(bare, name, way):
     with pytest.raises(WeightsError, match=way):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -129,8 +128,6 @@ def choose(names: str | Sequence[str | Path] = "all") -> tuple[list[Recogniser],
 def _ready(name: str) -> Recogniser:
     """Return a recogniser once its weights are on disk, so that it cannot fail halfway for want of them."""
     if name in embedding.RECOGNISERS:
-        if name == "dlib" and not importlib.util.find_spec("dlib"):
-            raise WeightsError("The recogniser dlib needs the extra: pip install 'ksame[dlib]'.")
         weights.path(name)
     return RECOGNISERS[name]
 

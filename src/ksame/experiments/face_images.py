@@ -7,7 +7,6 @@ of the mean mesh. The same mesh is what methods and recognisers are told of wher
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -168,9 +167,8 @@ def quietly(experiment: Callable[[Data], Outcome]) -> Callable[[Data], Outcome]:
 
 def attackers(*, count: int = 2) -> list[Recogniser]:
     """Return networks of today that are on this machine; if none is, the first that can be fetched."""
-    able = [name for name in QUICK if name != "dlib" or importlib.util.find_spec("dlib")]
-    there = [name for name in able if weights.cached(name)][:count]
-    there = there or [name for name in able if weights.fetchable(name)][:1]
+    there = [name for name in QUICK if weights.cached(name)][:count]
+    there = there or [name for name in QUICK if weights.fetchable(name)][:1]
     if not there:
         raise WeightsError(
             "No recogniser is cached and none can be fetched: go online, or see `ksame models`."
