@@ -28,7 +28,6 @@ ALIKE = 0.85
 # the box (models/README.md) are nearer to somebody; for dlib as of new faces in frames, which are further.
 STRANGERS = {"sface": 1.10, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.27}
 USUAL = 1.2
-NEARLY = 0.875  # of that is enough for a slow judge: to begin again takes seconds
 QUICK = 3  # recognisers that are asked about every trial
 GENDER, AGE = 10.0, 2.0  # how far a woman is from a man, and 20 years from none, in usual distances of faces
 UNSURE = 0.25  # the share of doubt in which a person may get a face of either gender
@@ -109,7 +108,7 @@ def masks(
         chosen |= new
         left = []
         for one in _asked(given, chosen, new, slow):
-            if one.apart <= min(NEARLY * margin, new[one.person].apart):
+            if one.apart <= min(margin, new[one.person].apart):
                 left.append(one.person)
                 doubtful.append(one)
                 del chosen[one.person]
