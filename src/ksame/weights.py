@@ -435,9 +435,9 @@ def get_ready(name: str | Path, *, inner: str | None = None, shape: tuple[int, .
 
 
 def let_go(*names: str | Path) -> None:
-    """Free the memory of networks that will not be asked soon, or of all; ``infer`` opens them again."""
+    """Free the memory of networks that will not be asked soon; a later ``infer`` opens them again."""
     for key in list(_idle):
-        if not names or key[0] in names:
+        if key[0] in names:
             del _idle[key]
 
 

@@ -1,5 +1,6 @@
 """Masks on faces that the model draws: nobody's, but they have eyes and mouths."""
 
+import itertools
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -358,14 +359,14 @@ def fake_embed(monkeypatch, seen):
     monkeypatch.setattr("ksame.masking.choose.embed", seen)
 
 
+def nobody_is_alike(monkeypatch):
+    """Let every recogniser see everything unlike everything."""
+    numbers = itertools.count(1)
+    fake_embed(monkeypatch, lambda name, rgb, points: np.array([[4.0 * next(numbers)]]))
+
+
 def test_everybody_gets_another_face_or_none(monkeypatch):
-    calls = []
-
-    def blind(name, rgb, points):
-        calls.append(rgb)
-        return np.array([[4.0 * len(calls)]])  # everything is unlike everything
-
-    fake_embed(monkeypatch, blind)
+    nobody_is_alike(monkeypatch)
     made = masks(drawn.model(), [[view] for view in people()], pool(), among=1, recognisers=["sface"])
     assert all(one is not None for one in made)
     codes = {one.shift.tobytes() for one in made if one is not None}
@@ -447,13 +448,7 @@ def test_views_are_spread_over_time_and_cut_out(monkeypatch):
 @pytest.mark.parametrize(("score", "place"), [(0.95, 1), (0.5, 0), (0.05, 0)])
 def test_a_man_gets_a_mans_face_and_who_is_unsure_any(monkeypatch, score, place):
     """The nearest pool face is a woman's, the others are men's."""
-    calls = []
-
-    def blind(name, rgb, points):
-        calls.append(name)
-        return np.array([[4.0 * len(calls)]])
-
-    fake_embed(monkeypatch, blind)
+    nobody_is_alike(monkeypatch)
     monkeypatch.setattr("ksame.masking.choose.attributes.male", lambda rgb, points: np.full(len(rgb), score))
     monkeypatch.setattr("ksame.masking.choose.weights.cached", lambda name: name == "gender")
     order = nearest_first(people()[0], pool())
@@ -468,13 +463,7 @@ def test_a_man_gets_a_mans_face_and_who_is_unsure_any(monkeypatch, score, place)
 @pytest.mark.parametrize(("years", "old", "place"), [(70, 3, 0), (25, 3, 3), (25, 12, 0)])
 def test_who_is_young_gets_a_young_face_if_there_is_one(monkeypatch, years, old, place):
     """The nearest pool faces are old, the others young."""
-    calls = []
-
-    def blind(name, rgb, points):
-        calls.append(name)
-        return np.array([[4.0 * len(calls)]])
-
-    fake_embed(monkeypatch, blind)
+    nobody_is_alike(monkeypatch)
     monkeypatch.setattr("ksame.masking.choose.attributes.age", lambda rgb, points: np.full(len(rgb), years))
     monkeypatch.setattr("ksame.masking.choose.weights.cached", lambda name: name == "age")
     order = nearest_first(people()[0], pool())
@@ -487,13 +476,7 @@ def test_who_is_young_gets_a_young_face_if_there_is_one(monkeypatch, years, old,
 
 
 def test_where_there_are_no_more_women_a_man_will_do(monkeypatch):
-    calls = []
-
-    def blind(name, rgb, points):
-        calls.append(name)
-        return np.array([[4.0 * len(calls)]])
-
-    fake_embed(monkeypatch, blind)
+    nobody_is_alike(monkeypatch)
     monkeypatch.setattr("ksame.masking.choose.attributes.male", lambda rgb, points: np.zeros(len(rgb)))
     monkeypatch.setattr("ksame.masking.choose.weights.cached", lambda name: name == "gender")
     labels = np.ones((len(pool()), 3))
@@ -505,13 +488,7 @@ def test_where_there_are_no_more_women_a_man_will_do(monkeypatch):
 
 
 def test_anybody_may_get_one_of_the_nearest_faces(monkeypatch):
-    calls = []
-
-    def blind(name, rgb, points):
-        calls.append(name)
-        return np.array([[4.0 * len(calls)]])
-
-    fake_embed(monkeypatch, blind)
+    nobody_is_alike(monkeypatch)
     order, rows = nearest_first(people()[0], pool()), set()
     for seed in range(12):
         (made,) = masks(drawn.model(), [[people()[0]]], pool(), among=3, recognisers=["sface"], rng=seed)

@@ -328,11 +328,14 @@ def build_pool(
         str | None, typer.Option(help="Draw them as portraits: shipped, or the folder of a generator.")
     ] = None,
     model: Annotated[str, typer.Option(help="The map of that generator: shipped, or a file.")] = "shipped",
-    k: Annotated[int, typer.Option("-k", help="The most faces in a cluster of k-Diff-furthest.")] = 2,
+    k: Annotated[
+        int,
+        typer.Option("-k", help="The most faces in a cluster of k-Diff-furthest; portraits are not moved."),
+    ] = 2,
     seed: Annotated[int | None, typer.Option(help="Repeat a run.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make up people: drawn by the generator, checked, and de-identified once by k-Diff-furthest."""
+    """Make up people: codes, checked and de-identified once by k-Diff-furthest; or portraits, as they are."""
     if output.suffix != ".npz" or output.is_dir() or not output.parent.is_dir():
         raise UsageError(f"A pool is a file NAME.npz in a folder that is there. Got {str(output)!r}.")
     with progress(quiet) as watch:

@@ -53,8 +53,9 @@ def masks(
     """Return a mask for each person, drawn from distinct pool faces, that recognisers do not see through.
 
     Each is tried on the person's own views. Where a recogniser takes the new face for the old one, or for
-    another person's old or new face, another pool face is taken. Whoever is surely taken for a man or a
-    woman gets the face of one, and of somebody of their age, as far as ``gender`` and ``age`` are here.
+    another person's, another pool face is taken; two new faces may be a little nearer than that. Whoever is
+    surely taken for a man or a woman gets the face of one, and of somebody of their age, as far as ``gender``
+    and ``age`` are here.
 
     Parameters
     ----------
@@ -80,8 +81,7 @@ def masks(
     codes = [_by_two(partial(code_of, model), views) for views in people]
     gamma = np.array([np.mean(own, axis=0)[: len(model.nuisance)] for own in codes])
     source = np.random.default_rng(rng)
-
-    old_looks, new_looks = _with_looks(gamma, [_looks(views) for views in people], pool)
+    old_looks, new_looks = _with_looks(gamma, [_apparent(views) for views in people], pool)
     weights.let_go("gender", "age")
 
     def near(left: Sequence[int], used: NDArray[np.bool_]) -> IntArray:
@@ -98,7 +98,6 @@ def masks(
     quick, slow = recognisers[:QUICK], recognisers[QUICK:]
     old = [{name: _codes(views, name) for name in quick} for views in people]
     given = _Given(people, old, quick, near, make, wear)
-
     used = np.zeros((len(people), len(pool)), bool)
     chosen: dict[int, _Trial] = {}
     doubtful: list[_Trial] = []
@@ -118,7 +117,7 @@ def masks(
     return [make(i, chosen[i].row) if i in chosen else None for i in range(len(people))]
 
 
-def _looks(views: Sequence[View]) -> FloatArray:
+def _apparent(views: Sequence[View]) -> FloatArray:
     """Return how male and how young (2,) somebody looks, as a pool's labels say it.
 
     0 is unsure, which is as near to a woman as to a man; NaN is unknown: the network is not here.

@@ -18,8 +18,8 @@ from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
 
 _ROWS = 5  # colours between the upper lip and the lower one
+_CORNERS = [33, 263, 168, 17]  # eyes' outer corners, bridge of the nose, lower lip
 # points of cheeks, nose and the middle of the forehead: away from beards, hair, brows and glasses
-FEATURES_AROUND = [33, 263, 168, 17]  # eyes' outer corners, bridge of the nose, lower lip
 SKIN = [36, 50, 101, 117, 118, 205, 266, 280, 330, 346, 347, 425, 5, 195, 197, 9, 151]
 
 
@@ -90,7 +90,7 @@ def sharpness(grey: NDArray[Any], mesh: FloatArray) -> float:
 
     A share, so that neither light nor strong features count; noise counts as sharp.
     """
-    low, high = mesh[FEATURES_AROUND].min(axis=0), mesh[FEATURES_AROUND].max(axis=0)
+    low, high = mesh[_CORNERS].min(axis=0), mesh[_CORNERS].max(axis=0)
     left, top = np.maximum(low, 0).astype(int)
     part = grey[top : int(high[1]) + 1, left : int(high[0]) + 1].astype(np.float32)
     if min(part.shape) < 3:

@@ -51,9 +51,9 @@ Picture = NDArray[np.float32]
 Texture = Literal["code", "pixel"]
 
 MOST = 2.0  # standard deviations: further out the model draws blotches
+LIGHT = 1.5  # likewise for light: what looks like more of it are helmets, hair and the ground behind a head
 FORM = 0.6  # of the way to the form of a face that is worn as a picture: its skin hides, and mouths move
 SHADED = 0.5  # of the light on a face that is worn as a picture: the rest is hair over the person's forehead
-LIGHT = 1.5  # likewise for light: what looks like more of it are helmets, hair and the ground behind a head
 # 1 on the face, 0 on the ring around it, 1 on the eyes
 _INSIDE = np.repeat([1.0, 0.0, 1.0], [MESH, len(OVAL), len(EYES)])[:, None]
 
