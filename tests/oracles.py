@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 
 import numpy as np
 
@@ -1081,9 +1082,17 @@ def over_time(before, after, persons):
 
 
 def flicker(before, after, region, still, around):
-    """Sum up the changes of both where the mean change of the original around a pixel is small."""
+    """Sum up the changes of both, the original's light aside, where the original's are small all around."""
     height, width = region.shape
-    change = [[abs(int(before[1][y][x]) - int(before[0][y][x])) for x in range(width)] for y in range(height)]
+    places = [(y, x) for y in range(height) for x in range(width) if region[y, x]]
+    if not places:
+        return 0, 0, 0
+    light = statistics.median(int(before[1][y][x]) / max(int(before[0][y][x]), 1) for y, x in places)
+
+    def changed(pair, y, x):
+        return abs(int(pair[1][y][x]) - light * int(pair[0][y][x]))
+
+    change = [[changed(before, y, x) for x in range(width)] for y in range(height)]
 
     def inside(at, size):  # mirrored at the edge, which is not repeated
         at = abs(at)
@@ -1100,7 +1109,7 @@ def flicker(before, after, region, still, around):
             ]
             if region[y, x] and sum(near) / len(near) <= still:
                 old, pixels = old + change[y][x], pixels + 1
-                new += abs(int(after[1][y][x]) - int(after[0][y][x]))
+                new += changed(after, y, x)
     return old, new, pixels
 
 
@@ -1166,3 +1175,20 @@ def likest(code, others):
         lengths = sum(float(a) ** 2 for a in code[:half]) * sum(float(b) ** 2 for b in other[:half])
         best = max(best, dot / lengths**0.5)
     return best
+
+
+# portraits
+
+
+def haar(bands):
+    """Return (3, 2 h, 2 w) of the bands (12, h, w) of an inverse Haar wavelet, pixel by pixel."""
+    _, height, width = bands.shape
+    picture = np.zeros((3, 2 * height, 2 * width))
+    for colour in range(3):
+        for y in range(2 * height):
+            for x in range(2 * width):
+                mean = bands[colour, y // 2, x // 2]
+                down, across, both = bands[3 + 3 * colour : 6 + 3 * colour, y // 2, x // 2]
+                up, left = 1 - 2 * (y % 2), 1 - 2 * (x % 2)
+                picture[colour, y, x] = (mean + up * down + left * across + up * left * both) / 2
+    return picture

@@ -11,7 +11,7 @@ from ksame import weights
 from ksame.core import UsageError, WeightsError
 from ksame.faces.detect import DETECTORS, detect
 from ksame.gather import usable
-from ksame.geometry import moving_least_squares
+from ksame.geometry import moving_least_squares, transform
 from ksame.utility import detection_rate, features, identity_consistency, measures, notes, worse
 from ksame.utility import look as looking
 from ksame.utility.classify import COMMONEST, classified, kept_together
@@ -19,7 +19,16 @@ from ksame.utility.expression import BLENDSHAPES, DISTANCES, distances
 from ksame.utility.fidelity import psnr, squared_error, ssim
 from ksame.utility.look import PICTURE
 from ksame.utility.slices import known, predicted, slices
-from ksame.utility.video import SHAPES, at_rest, expressions, over_time, pairs_alike, unchanged
+from ksame.utility.video import (
+    SHAPES,
+    expressions,
+    flicker,
+    motion,
+    over_time,
+    pairs_alike,
+    stilled,
+    unchanged,
+)
 
 MARKED = {"mouthSmileLeft", "mouthSmileRight", "smile width"}
 
@@ -453,13 +462,36 @@ def test_what_is_published_as_it_was_is_told_from_what_was_covered_or_replaced()
     assert not unchanged(face[:0], face[:0])
 
 
-def test_a_face_that_moves_is_not_at_rest(face):
+def test_motion_is_that_of_a_face_at_rest(face):
     grey = cv2.cvtColor(face[0], cv2.COLOR_RGB2GRAY)
     mesh = face[1][0]
     noisy = np.clip(grey + np.random.default_rng(1).normal(0, 2, grey.shape), 0, 255).astype(np.uint8)
-    assert at_rest(np.stack([grey, noisy]), mesh)
-    assert not at_rest(np.stack([grey, np.roll(noisy, 12, axis=1)]), mesh)
-    assert not at_rest(np.stack([grey, noisy]), mesh + 10_000), "nothing is known of what is out of sight"
+    shaken = np.roll(noisy, (1, -2), axis=(0, 1))
+    move = motion(np.stack([shaken, grey]), mesh)
+    np.testing.assert_allclose(transform(move, mesh) - mesh, np.tile((-2, 1), (468, 1)), atol=0.2)
+    assert motion(np.stack([grey, np.roll(noisy, 12, axis=1)]), mesh) is None
+    assert motion(np.stack([grey, noisy]), mesh + 10_000) is None, "nothing is known of what is out of sight"
+
+
+def test_shaking_and_sunshine_are_no_flicker(face):
+    grey = cv2.cvtColor(face[0], cv2.COLOR_RGB2GRAY)
+    mesh = face[1][0]
+    region = np.zeros(grey.shape, np.uint8)
+    cv2.fillConvexPoly(region, cv2.convexHull(np.rint(mesh).astype(np.int32)), 1)
+
+    def ratio(new):
+        old = np.stack([grey, np.roll(bright, (1, 2), axis=(0, 1))])
+        move = motion(old, np.add(mesh, (2, 1)))
+        found = flicker(stilled(old, move), stilled(np.stack(new), move), region > 0)
+        return found.after / found.pixels
+
+    bright = np.clip(1.1 * grey, 0, 255).astype(np.uint8)
+    other = cv2.GaussianBlur(cv2.flip(grey, 1), (0, 0), 2)  # as good as another face
+    lit = np.clip(1.1 * other, 0, 255).astype(np.uint8)
+    follows = ratio([other, np.roll(lit, (1, 2), axis=(0, 1))])
+    assert follows < 1
+    assert ratio([other, lit]) > 2 * follows, "it stays behind"
+    assert ratio([other, np.roll(other, (1, 2), axis=(0, 1))]) > 4 * follows, "it stays dark"
 
 
 @pytest.mark.parametrize("kind, parts", [("blendshapes", BLENDSHAPES), ("distances", DISTANCES)])

@@ -27,7 +27,7 @@ from ksame.faces.track import Track
 from ksame.gather import Source, Watch, side_by_side
 from ksame.geometry import with_ring
 from ksame.report.evidence import matched
-from ksame.utility.video import at_rest, flicker, unchanged
+from ksame.utility.video import flicker, motion, stilled, unchanged
 
 Grey = NDArray[np.uint8]  # (h, w)
 LOOK = 640  # px: the longest side at which the second detector searches
@@ -233,11 +233,12 @@ def _flickers(moment: Moment, now: tuple[Grey, Grey], mesh: FloatArray) -> tuple
     cut = _window(mesh.min(axis=0) - margin, mesh.max(axis=0) + margin, now[0].shape)
     old, new = (np.stack([moment.earlier[side][cut], now[side][cut]]) for side in (0, 1))
     own = mesh - [cut[1].start, cut[0].start]
-    if min(old.shape) < 2 or not at_rest(old, own):
+    move = motion(old, own) if min(old.shape) >= 2 else None
+    if move is None:
         return 0.0, 0.0, 0.0
     region = np.zeros(old.shape[1:], np.uint8)
     cv2.fillConvexPoly(region, cv2.convexHull(np.rint(own).astype(np.int32)), 1)
-    return flicker(old, new, region > 0)
+    return flicker(stilled(old, move), stilled(new, move), region > 0)
 
 
 def _window(low: FloatArray, high: FloatArray, shape: tuple[int, ...]) -> tuple[slice, slice]:

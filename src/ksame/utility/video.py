@@ -18,11 +18,22 @@ from ksame.geometry import INNER_LIPS, LEFT_EYE, RIGHT_EYE
 from ksame.geometry import STILL as STILL_POINTS
 from ksame.utility.expression import BLENDSHAPES, DISTANCES
 
-__all__ = ["SHAPES", "Flicker", "at_rest", "expressions", "flicker", "over_time", "pairs_alike", "unchanged"]
+__all__ = [
+    "SHAPES",
+    "Flicker",
+    "expressions",
+    "flicker",
+    "motion",
+    "over_time",
+    "pairs_alike",
+    "stilled",
+    "unchanged",
+]
 
 STILL = 4.0  # grey levels: a part of the original that changes less from frame to frame does not move
 AROUND = 9  # px: over how large a part that is judged, so that its noise alone does not choose the pixels
 REST = 0.02  # of its width: a face that moves more from frame to frame is not at rest
+_MARKS = 8  # points that must be found again for its motion to be known
 UNCHANGED = 4.0  # grey levels that coding changes an untouched face by at most, and
 ALIKE = 0.98  # how well its pixels then agree: a flat cover agrees with nothing
 _BLOCK = 256  # frames at a time
@@ -131,12 +142,15 @@ class Flicker(NamedTuple):
 
 
 def flicker(before: NDArray[np.uint8], after: NDArray[np.uint8], region: NDArray[np.bool_]) -> Flicker:
-    """Return how much a face changes between two frames where the original does not move.
+    """Return how much a face changes between two frames where the original does not move, light aside.
+
+    The original's change of light, one factor for the face, is taken out of both: a new face that stays dark
+    while the sun comes out flickers as much as one that turns bright on its own.
 
     Parameters
     ----------
     before, after : (2, h, w) uint8
-        Two successive frames in grey, of the original and of what was published.
+        Two successive frames in grey, of the original and of what was published, ``stilled``.
     region : (h, w) bool
         The face.
 
@@ -146,28 +160,51 @@ def flicker(before: NDArray[np.uint8], after: NDArray[np.uint8], region: NDArray
     >>> flicker(still, still + np.array([0, 2], np.uint8)[:, None, None], np.ones((8, 8), bool))
     Flicker(before=0.0, after=128.0, pixels=64)
     """
-    old, new = (cv2.absdiff(pair[1], pair[0]).astype(np.float32) for pair in (before, after))
+    if not region.any():
+        return Flicker(0.0, 0.0, 0)
+    light = _lighter(before[:, region])
+    old, new = (cv2.absdiff(pair[1] * np.float32(1), pair[0] * np.float32(light)) for pair in (before, after))
     calm = region & (cv2.blur(old, (AROUND, AROUND)) <= STILL)
     return Flicker(float(old[calm].sum()), float(new[calm].sum()), int(calm.sum()))
 
 
-def at_rest(pair: NDArray[np.uint8], points: FloatArray) -> bool:
-    """Return whether a face stands still between two frames, lips and lids aside.
+def _lighter(pair: NDArray[np.uint8]) -> float:
+    """Return by which factor the second of two pictures is lighter."""
+    first, then = pair.astype(np.float32)
+    return float(np.median(then / np.maximum(first, 1)))
 
-    In a face that moves, the smooth parts of the original only seem to stand still, and the new one must
-    move with it: flicker cannot be told there.
+
+def stilled(pair: NDArray[np.uint8], move: FloatArray) -> NDArray[np.uint8]:
+    """Return two frames (2, h, w), of which the first is moved to where the second is: see ``motion``."""
+    height, width = pair.shape[1:]
+    how = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    first = cv2.warpAffine(pair[0], move, (width, height), flags=how, borderMode=cv2.BORDER_REPLICATE)
+    return np.stack([np.asarray(first, np.uint8), pair[1]])
+
+
+def motion(pair: NDArray[np.uint8], points: FloatArray) -> FloatArray | None:
+    """Return from where (2, 3) in the first of two frames a face at rest came; None if it does not rest.
+
+    A hand-held camera moves it by a little, and the new face must move with it: that is no flicker. Where a
+    face moves much, turns or speaks, flicker cannot be told.
 
     Parameters
     ----------
     pair : (2, h, w) uint8
         Two successive frames of the original in grey.
     points : (468, 2) array
-        Its mesh in one of them.
+        Its mesh in the second.
     """
     marks = points[[*LEFT_EYE, *RIGHT_EYE, *INNER_LIPS, *STILL_POINTS]].astype(np.float32)[:, None]
-    moved, found, _ = cv2.calcOpticalFlowPyrLK(pair[1], pair[0], marks, None)
-    far = np.linalg.norm(moved - marks, axis=2)[found.ravel() == 1]
-    return bool(len(far) and np.median(far) <= REST * np.ptp(points[:, 0]))
+    as_light = cv2.convertScaleAbs(pair[0], alpha=_lighter(pair))  # what brightens seems to move
+    moved, found, _ = cv2.calcOpticalFlowPyrLK(pair[1], as_light, marks, None)
+    hit = found.ravel() == 1
+    far = np.linalg.norm(moved - marks, axis=2)[hit]
+    if len(far) < _MARKS or np.median(far) > REST * np.ptp(points[:, 0]):
+        return None
+    cv2.setRNGSeed(0)
+    move, _ = cv2.estimateAffinePartial2D(marks[hit], moved[hit], ransacReprojThreshold=1.0)
+    return None if move is None else np.asarray(move, np.float64)
 
 
 def unchanged(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> bool:
