@@ -165,9 +165,9 @@ def test_a_shut_eye_has_lids_of_skin():
         )
     for lids in features.lids(face.copy(), mesh):
         open_, shut = face.copy(), face.copy()
-        lids.paint(open_, 0.0, np.ones(3, np.float32))
+        lids.paint(open_, 0.0, np.ones((320, 256, 3), np.float32))
         np.testing.assert_array_equal(open_, face)
-        lids.paint(shut, 1.0, np.full(3, 0.5, np.float32))
+        lids.paint(shut, 1.0, np.full((320, 256, 3), 0.5, np.float32))
         where = lids.where[..., 0] > 0.9
         assert where.any()
         assert shut[lids.place][where].mean() > face[lids.place][where].mean() + 10  # in half the light, too

@@ -103,7 +103,7 @@ def test_the_code_is_that_of_the_model_and_no_difference_without_the_closer_look
         code[:84], model.encode(faces, nuisance=True)[0], atol=0.02 * model.deviation[0]
     )
     assert not code[84 : 84 + 2 * MESH].any()
-    assert code.shape == (84 + 2 * MESH + 1 + 3 + 15,)
+    assert code.shape == (84 + 2 * MESH + 1 + 51 + 15,)
 
 
 @pytest.mark.weights
@@ -136,13 +136,44 @@ def test_the_code_says_what_colour_the_skin_is_and_what_is_between_the_lips():
     rgb = np.full_like(view.rgb, (170, 120, 100))
     lips = view.points[list(INNER_LIPS)].round().astype(np.int32)
     cv2.fillPoly(rgb, [lips], (240, 235, 225))  # teeth
-    for point in view.points[[50, 280, 101]]:
-        cv2.circle(rgb, point.round().astype(int).tolist(), 4, (20, 20, 20), -1)  # some moles
     code = code_of(model, View(rgb, view.points))
-    np.testing.assert_allclose(look.skin_of(code), (170, 120, 100), atol=2)
+    np.testing.assert_allclose(look.skin_of(code), np.tile((170, 120, 100), (17, 1)), atol=2)
     assert look.mouth_of(code)[2].min() > 180
     black = code_of(model, View(np.zeros_like(rgb), view.points))
-    np.testing.assert_array_equal(look.skin_of(black), [8, 8, 8])  # it is divided by
+    np.testing.assert_array_equal(look.skin_of(black), np.full((17, 3), 8))  # it is divided by
+
+
+def test_a_mole_is_no_light():
+    model, view = drawn.model(), people()[0]
+    new_face = mask()
+    mole = view.rgb.copy()
+    cv2.circle(mole, view.points[50].round().astype(int).tolist(), 4, (0, 0, 0), -1)
+    plain, marked = (
+        new_face.draw(view.rgb, view.points, code_of(model, View(rgb, view.points)))
+        for rgb in (view.rgb, mole)
+    )
+    face = inside(new_face.worn(view.points), plain.shape)
+    assert np.abs(plain.astype(int) - marked)[face].max() < 16
+
+
+def test_half_a_face_in_the_shade_has_a_new_one_that_is():
+    model, view = drawn.model(), people()[0]
+    new_face = mask()
+    across = np.interp(
+        np.arange(view.rgb.shape[1]), [view.points[:, 0].min(), view.points[:, 0].max()], [1, 0.5]
+    )
+    shaded = (view.rgb * across[None, :, None]).astype(np.uint8)
+    plain, dim = (
+        new_face.draw(rgb, view.points, code_of(model, View(rgb, view.points))).astype(float)
+        for rgb in (view.rgb, shaded)
+    )
+    face = inside(new_face.worn(view.points), view.rgb.shape)
+    middle = view.points[:, 0].mean()
+    left, right = (
+        face & half for half in (np.arange(face.shape[1]) < middle, np.arange(face.shape[1]) > middle)
+    )
+    lights = [dim[half].mean() / plain[half].mean() for half in (left, right)]
+    assert lights[0] > lights[1] + 0.12
 
 
 @quick

@@ -29,7 +29,9 @@ ALIKE = 0.85
 STRANGERS = {"sface": 1.10, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.27}
 USUAL = 1.2
 QUICK = 3  # recognisers that are asked about every trial
-GENDER, AGE = 10.0, 2.0  # how far a woman is from a man, and 20 years from none, in usual distances of faces
+# How far a woman is from a man, 20 years from none, and a light face from a dark one, in usual distances
+GENDER, AGE, LIGHT = 10.0, 2.0, 2.0
+LEVELS = 50.0  # of grey from dark to light
 UNSURE = 0.25  # the share of doubt in which a person may get a face of either gender
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,13 +81,12 @@ def masks(
         Pool faces that are tried for each person. Who is recognised in all gets None: they must be covered.
     """
     codes = [_by_two(partial(code_of, model), views) for views in people]
-    gamma = np.array([np.mean(own, axis=0)[: len(model.nuisance)] for own in codes])
     source = np.random.default_rng(rng)
-    old_looks, new_looks = _with_looks(gamma, [_apparent(views) for views in people], pool)
+    old_looks, new_looks = _with_looks(codes, [_apparent(views) for views in people], pool, model)
     weights.let_go("gender", "age")
 
     def near(left: Sequence[int], used: NDArray[np.bool_]) -> IntArray:
-        still = np.append(model.nuisance, [False, False])
+        still = np.append(model.nuisance, [False] * 3)
         return identities(old_looks[left], new_looks, nuisance=still, used=used, among=among, rng=source)
 
     def make(i: int, row: int) -> Mask:
@@ -133,15 +134,23 @@ def _apparent(views: Sequence[View]) -> FloatArray:
     return np.array([male, young])
 
 
-def _with_looks(gamma: FloatArray, looks: Sequence[FloatArray], pool: Pool) -> tuple[FloatArray, FloatArray]:
-    """Return codes (m, d + 2) of people and (p, d + 2) of a pool, in which gender and age are far apart.
+def _with_looks(
+    codes: Sequence[Sequence[FloatArray]], looks: Sequence[FloatArray], pool: Pool, model: AppearanceSpace
+) -> tuple[FloatArray, FloatArray]:
+    """Return codes (m, d + 3) of people and (p, d + 3) of a pool, in which looks are far apart.
 
-    So the nearest are those of the same, and others come only where there are no more of them.
+    So the nearest are those of the same gender and age and in as much light as the person's lightest view,
+    and others come only where there are no more of them. A dark picture that is drawn light looks harsh.
     """
     usual = float(np.linalg.norm(pool.codes - pool.codes.mean(axis=0), axis=1).mean())
-    seen = np.stack(looks)
-    much = np.where(np.isnan(seen).any(axis=0), 0, [GENDER * usual, AGE * usual])
-    return np.hstack([gamma, much * np.nan_to_num(seen)]), np.hstack([pool.codes, much * pool.labels[:, :2]])
+    textured = slice(len(model.shape_axes), len(model.nuisance))
+    lighter = np.asarray(model.texture_axes, np.float64).mean(axis=1) / LEVELS  # (d_t,)
+    most = [max(float(code[textured] @ lighter) for code in own) for own in codes]
+    gamma = np.array([np.mean(own, axis=0)[: len(model.nuisance)] for own in codes])
+    seen = np.column_stack([np.stack(looks), most])
+    theirs = np.column_stack([pool.labels[:, :2], pool.codes[:, textured] @ lighter])
+    much = np.where(np.isnan(seen).any(axis=0), 0, usual * np.array([GENDER, AGE, LIGHT]))
+    return np.hstack([gamma, much * np.nan_to_num(seen)]), np.hstack([pool.codes, much * theirs])
 
 
 class _Given(NamedTuple):

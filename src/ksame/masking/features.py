@@ -61,8 +61,8 @@ class Lids(NamedTuple):
     skin: Picture  # (h, w, 3)
 
     def paint(self, face: Picture, shut: float, light: Picture) -> None:
-        """Shut an eye of a picture, in a light (3,): lashes, creases and shadows of an open one go."""
-        face[self.place] += shut * self.where * (light * self.skin - face[self.place])
+        """Shut an eye of a picture, in a light (h, w, 3): lashes, creases and shadows of an open one go."""
+        face[self.place] += shut * self.where * (light[self.place] * self.skin - face[self.place])
 
 
 def in_form(move: FloatArray, own: FloatArray) -> FloatArray:

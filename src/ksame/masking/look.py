@@ -17,6 +17,7 @@ from ksame.render import around
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
 
+AROUND = 0.04  # of a face's width: over how large a spot the colour of skin is taken
 _ROWS = 5  # colours between the upper lip and the lower one
 _CORNERS = [33, 263, 168, 17]  # eyes' outer corners, bridge of the nose, lower lip
 # points of cheeks, nose and the middle of the forehead: away from beards, hair, brows and glasses
@@ -31,12 +32,12 @@ class View(NamedTuple):
 
 
 def code_of(model: AppearanceSpace, view: View) -> FloatArray:
-    """Return what a frame shows of a face, to draw it by: (d + 936 + 1 + 3 + 15,).
+    """Return what a frame shows of a face, to draw it by: (d + 936 + 1 + 51 + 15,).
 
     First gamma', light and pose included. Then where a closer look sees the landmarks, as the difference
     from the mesh on the model's frame: lids, brows and lips, which the network that finds faces does not
     follow well. Without the weight ``landmarker`` the differences are 0, and expressions are weaker. Last
-    how sharp the picture is, the colour of the skin, and those between the lips from above to below: a
+    how sharp the picture is, the colours of the skin, and those between the lips from above to below: a
     band of teeth, but no tooth.
     """
     left, top, right, bottom = around(view.points, view.rgb.shape)
@@ -49,9 +50,9 @@ def code_of(model: AppearanceSpace, view: View) -> FloatArray:
     seen = closer(area, mesh) if weights.cached("landmarker") else mesh
     on_frame = similarity(mesh, model.shape)[:, :2]
     away = (seen - mesh) @ on_frame.T
-    skin = colour_of(face, transform(TEXTURE * to_frame(mesh), mesh))
+    skin = colours_of(face, transform(TEXTURE * to_frame(mesh), mesh))
     sharp = sharpness(cv2.cvtColor(area, cv2.COLOR_RGB2GRAY), mesh)
-    return np.concatenate([gamma, away.ravel(), [sharp], skin, _between(area, seen).ravel()])
+    return np.concatenate([gamma, away.ravel(), [sharp], skin.ravel(), _between(area, seen).ravel()])
 
 
 def landmarks_of(points: FloatArray, code: FloatArray, model: AppearanceSpace) -> FloatArray:
@@ -68,21 +69,22 @@ def mouth_of(code: FloatArray) -> FloatArray:
 
 def sharpness_of(code: FloatArray) -> float:
     """Return how sharp a frame is, from ``code_of``."""
-    return float(code[-3 * _ROWS - 4])
+    return float(code[-3 * (_ROWS + len(SKIN)) - 1])
 
 
 def skin_of(code: FloatArray) -> FloatArray:
-    """Return the colour (3,) of the skin in a frame, from ``code_of``."""
-    return code[-3 * _ROWS - 3 : -3 * _ROWS]
+    """Return the colours (17, 3) of the skin at its points in a frame, from ``code_of``."""
+    return code[-3 * (_ROWS + len(SKIN)) : -3 * _ROWS].reshape(-1, 3)
 
 
-def colour_of(rgb: NDArray[Any], mesh: FloatArray) -> FloatArray:
-    """Return the colour (3,) of the skin of a face in a picture: that of the middle one of its points.
+def colours_of(rgb: NDArray[Any], mesh: FloatArray) -> FloatArray:
+    """Return the colours (17, 3) of the skin around its points of a face in a picture.
 
     Never black, because light is measured by division.
     """
-    colour: FloatArray = np.maximum(np.median(_at(rgb, mesh[SKIN][None])[0], axis=0), 8.0)
-    return colour
+    soft = cv2.GaussianBlur(rgb, (0, 0), AROUND * max(float(np.ptp(mesh[:, 0])), 1.0))
+    colours: FloatArray = np.maximum(_at(soft, mesh[SKIN][None])[0], 8.0)
+    return colours
 
 
 def sharpness(grey: NDArray[Any], mesh: FloatArray) -> float:

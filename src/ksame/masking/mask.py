@@ -41,7 +41,7 @@ from ksame.masking.features import (
     shut,
     with_eyes,
 )
-from ksame.masking.look import View, code_of, colour_of, landmarks_of, mouth_of, sharpness_of, skin_of
+from ksame.masking.look import SKIN, View, code_of, colours_of, landmarks_of, mouth_of, sharpness_of, skin_of
 from ksame.masking.pictures import LEVELS, RIM, WIDER, pyramid, scaled, softened, spread
 from ksame.render import around, meet, smooth
 from ksame.represent import AppearanceSpace
@@ -51,9 +51,10 @@ Picture = NDArray[np.float32]
 Texture = Literal["code", "pixel"]
 
 MOST = 2.0  # standard deviations: further out the model draws blotches
-LIGHT = 1.5  # likewise for light: what looks like more of it are helmets, hair and the ground behind a head
 FORM = 0.6  # of the way to the form of a face that is worn as a picture: its skin hides, and mouths move
-SHADED = 0.5  # of the light on a face that is worn as a picture: the rest is hair over the person's forehead
+FIELD = 40, 32  # parts of a face that have a light of their own
+WIDE = 30.0  # px of the model's frame: from how far around a part takes it
+BRIGHTER = 1.5  # times the light on a face is that on a part of it at most: beyond are hands, hair and ground
 # 1 on the face, 0 on the ring around it, 1 on the eyes
 _INSIDE = np.repeat([1.0, 0.0, 1.0], [MESH, len(OVAL), len(EYES)])[:, None]
 
@@ -115,7 +116,7 @@ class Mask:
         shift = np.where(model.nuisance, 0, hat_d - (hat if picture is None else gamma))
         textured = np.arange(len(gamma)) >= len(model.shape_axes)
         wanted = np.clip(np.where(textured, hat_d, gamma + shift), -most, most)
-        gamma_d = np.where(model.nuisance, _lit(gamma, model), wanted)  # the frame's own [S 7.3.2]
+        gamma_d = np.where(model.nuisance, gamma, wanted)  # the frame's own [S 7.3.2]
         seen = [landmarks_of(view.points, code, model) for view, code in zip(views, codes, strict=True)]
         own = align(np.stack(seen), model.shape).mean(axis=0)
         far = 1.0 if picture is None else FORM
@@ -124,16 +125,15 @@ class Mask:
 
     @cached_property
     def base(self) -> tuple[Picture, ...]:
-        """The new face on the mean shape in the scene's light, in three sizes: t_bar + Phi_t beta_d (7.6)."""
+        """The new face on the mean shape, in three sizes: t_bar + Phi_t beta_d (7.6), without light."""
         model, (height, width) = self.model, self.model.detail.shape[:2]
-        change = self._light(_lit(self.gamma_d, model))
         if self.picture is None:
-            plain = model.texture.astype(np.float32)
-            change += self._texture(np.where(model.nuisance, 0.0, self.gamma_d)) - plain
-            plain_face = model.detail
+            change = self._texture(np.where(model.nuisance, 0.0, self.gamma_d)) - model.texture
+            picture = model.detail + scaled(
+                self._small(change.astype(np.float32)), self._scale / TEXTURE, (width, height)
+            )
         else:
-            plain_face = np.asarray(cv2.resize(self.picture, (width, height), interpolation=cv2.INTER_CUBIC))
-        picture = plain_face + scaled(self._small(change), self._scale / TEXTURE, (width, height))
+            picture = cv2.resize(self.picture, (width, height), interpolation=cv2.INTER_CUBIC)
         rim = RIM if self.picture is None else WIDER
         return pyramid(spread(picture.astype(np.float32), model.shape * self._scale, rim))
 
@@ -226,21 +226,39 @@ class Mask:
         """Return the new face on the mean shape as a frame with this code has it: + gamma' - gamma [S 7.2].
 
         ``eyes`` says how far each is shut. Deviation: a face in half the light has half the contrast, which
-        no sum of axes says; so the light is a factor, by the colour of the skin. Of the rest only the axes of
-        light are added, in grey: the others brought glasses and shadows of the person along, and recognisers
-        were nearer. Between the lips are the frame's own colours, of which the axes have hardly any.
+        no sum of axes says; so the light is a factor, by the colours of the skin. The axes brought glasses
+        and shadows of the person along, and recognisers were nearer. Between the lips are the frame's own
+        colours, of which the axes have hardly any.
         """
-        base, model = self.base[level], self.model
-        light = (skin_of(code) / self._skin).astype(np.float32)  # (3,)
-        turned = self._light(_lit(code, model) - _lit(self.gamma, model))
-        size = (base.shape[1], base.shape[0])
-        change = scaled(self._small(turned - turned.mean()), self._scale / TEXTURE / 2**level, size)
-        face: Picture = light * base + change
+        base, skin = self.base[level], skin_of(code)
+        light = self._light(skin, base.shape)
+        face: Picture = light * base
         between, *around_eyes = self._features[level]
         for eye, much in zip(around_eyes, eyes, strict=True):
             eye.paint(face, much, light)
-        between.paint(face, mouth_of(code), skin_of(code))
+        between.paint(face, mouth_of(code), np.median(skin, axis=0))
         return face
+
+    def _light(self, skin: FloatArray, size: tuple[int, ...]) -> Picture:
+        """Return how much lighter (h, w, 3) than the new face a frame with these colours of skin (17, 3) is.
+
+        It differs from part to part: a head that turns into the sun is half in it.
+        """
+        lighter = skin / self._skin
+        usual = np.median(lighter, axis=0)
+        lighter = np.clip(lighter, usual / BRIGHTER, usual * BRIGHTER)
+        field = (self._near @ lighter).reshape(*FIELD, 3).astype(np.float32)
+        light: Picture = cv2.resize(field, size[1::-1], interpolation=cv2.INTER_LINEAR)
+        return light
+
+    @cached_property
+    def _near(self) -> FloatArray:
+        """How much each point of the skin says of the light on each part of a face, (40 x 32, 17)."""
+        row, column = np.indices(FIELD).reshape(2, -1)
+        middle = (np.stack([column, row], axis=1) + 0.5) * FRAME.width / FIELD[1]
+        far = ((middle[:, None] - self.model.shape[SKIN]) ** 2).sum(axis=2)
+        weight = np.exp(-(far - far.min(axis=1, keepdims=True)) / (2 * WIDE**2))
+        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
     @cached_property
     def landmarks(self) -> FloatArray:
@@ -266,16 +284,10 @@ class Mask:
         meshes = [self.landmarks * self._scale / 2**level for level in range(LEVELS)]
         return tuple((mouth(mesh), *lids(base, mesh)) for base, mesh in zip(self.base, meshes, strict=True))
 
-    def _light(self, lit: FloatArray) -> Picture:
-        """Return what light adds to a texture, (3p,), in grey: of its colour the axes hold too little."""
-        added = self._texture(lit) - self.model.texture.astype(np.float32)
-        much = 1.0 if self.picture is None else SHADED
-        return np.repeat(much * added.reshape(-1, 3).mean(axis=1), 3)
-
     @cached_property
     def _skin(self) -> FloatArray:
-        """The colour (3,) of the new face's skin."""
-        return colour_of(self.base[-1], self.landmarks * self._scale / 2 ** (LEVELS - 1))
+        """The colours (17, 3) of the new face's skin."""
+        return colours_of(self.base[-1], self.landmarks * self._scale / 2 ** (LEVELS - 1))
 
     @cached_property
     def _triangles(self) -> IntArray:
@@ -351,10 +363,3 @@ def _soft(inside: Picture, width: float) -> Picture:
     step = max(3, round(0.03 * width))
     alpha: Picture = smooth(np.minimum(1.2 * cv2.blur(np.clip(inside, 0, 1), (step, step)), 1))
     return alpha
-
-
-def _lit(code: FloatArray, model: AppearanceSpace) -> FloatArray:
-    """Return the components (d,) of light and pose of a code; the others are 0."""
-    most = np.where(np.arange(len(model.nuisance)) < len(model.shape_axes), np.inf, LIGHT * model.deviation)
-    lit: FloatArray = np.where(model.nuisance, np.clip(code[: len(most)], -most, most), 0.0)
-    return lit
