@@ -91,10 +91,10 @@ def test_noise_and_splits_are_drawn_as_the_network_has_them(noisy):
     generator, network = noisy
     w = np.random.default_rng(1).normal(size=(3, 4)) / 4
     whole = weights.core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    slow = [synthesis._picture(np.array(whole(one[None].astype(np.float32))[0])[0]) for one in w]
+    slow = [synthesis._shown(np.array(whole(one[None].astype(np.float32))[0])[0]) for one in w]
     drawn = generator.draw(np.repeat(w[:, None], 2, axis=1))
     assert np.abs(drawn.astype(int) - np.stack(slow)).max() <= 1
-    assert len(generator._whole.inputs) == 2  # the strength of the noise, so that it is not unfolded
+    assert len(generator._network.inputs) == 2  # the strength of the noise, so that it is not unfolded
 
 
 def test_threads_may_draw_together(noisy):
@@ -103,6 +103,13 @@ def test_threads_may_draw_together(noisy):
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(generator.draw, rows))
     assert (np.concatenate(together) == np.concatenate([generator.draw(one) for one in rows])).all()
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6))
+def test_bands_are_put_together_as_by_a_wavelet(h, w, seed):
+    bands = np.random.default_rng(seed).normal(size=(12, h, w)).astype(np.float32)
+    np.testing.assert_allclose(synthesis._unfolded(bands), oracles.haar(bands), atol=1e-5)
 
 
 def test_an_odd_picture_loses_its_last_row_and_column():

@@ -11,6 +11,7 @@ import hashlib
 import re
 import threading
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +25,7 @@ from ksame.core import FloatArray, UsageError
 
 __all__ = ["Generator"]
 
-_HALF = "Slice_764/Split"  # MobileStyleGAN's last wavelet: its first output is twice the picture at half size
+_BANDS = "Slice_764/Split"  # MobileStyleGAN's last wavelet: it is given the picture's bands at half size
 _SAMPLES = 4000  # styles whose mean is the centre of the space
 _WHEEL = "random_face/data/{}Network"
 
@@ -135,39 +136,40 @@ class Generator:
     def draw(self, rows: FloatArray, *, half: bool = False) -> NDArray[np.uint8]:
         """Return the pictures (n, size, size, 3) of styles (n, rows, width); ``half``: at half the size.
 
-        MobileStyleGAN's half is an output inside the network; another generator's picture is reduced. Any
-        thread may call it; pictures are drawn one after another, by all cores, which keeps memory small.
+        Any thread may call it; pictures are drawn one after another, by all cores, which keeps memory small.
         """
         if rows.ndim != 3 or rows.shape[1:] != (self.rows, self.width):
             raise UsageError(f"Styles must be (n, {self.rows}, {self.width}). Got {rows.shape}.")
         with self._opening:
-            network = self._halved if half else self._whole
-        drawn = _inferred(network, rows)
-        if half and not self._has_half:
-            drawn = [_reduced(one) for one in drawn]
+            network = self._network
+        drawn = [self._picture(raw, half) for raw in _inferred(network, rows)]
         side = self.size // 2 if half else self.size
         return np.stack(drawn) if drawn else np.zeros((0, side, side, 3), np.uint8)
 
     def let_go(self) -> None:
-        """Free the networks' memory, 0.2 GB each; they are compiled again when they are needed."""
-        for name in ("_halved", "_whole"):
-            self.__dict__.pop(name, None)
+        """Free the network's memory, 0.2 GB; it is compiled again when it is needed."""
+        self.__dict__.pop("_network", None)
+
+    def _picture(self, raw: NDArray[np.float32], half: bool) -> NDArray[np.uint8]:
+        """Return what a network gave (c, s, s) as a picture.
+
+        MobileStyleGAN's bands hold its half already; another generator's picture is reduced.
+        """
+        if self._has_bands:
+            return _shown(raw[:3] / np.float32(2) if half else _unfolded(raw))
+        return _reduced(_shown(raw)) if half else _shown(raw)
 
     @cached_property
     def _map(self) -> Any:
         return _compiled(self._mapping)
 
     @cached_property
-    def _whole(self) -> Any:
-        return _compiled(self._with_rows(None))
+    def _network(self) -> Any:
+        return _compiled(self._with_rows())
 
     @cached_property
-    def _halved(self) -> Any:
-        return _compiled(self._with_rows(_HALF)) if self._has_half else self._whole
-
-    @cached_property
-    def _has_half(self) -> bool:
-        return any(node.get_friendly_name() == _HALF for node in self._synthesis.get_ops())
+    def _has_bands(self) -> bool:
+        return any(node.get_friendly_name() == _BANDS for node in self._synthesis.get_ops())
 
     @property
     def _users(self) -> list[Any]:
@@ -175,8 +177,8 @@ class Generator:
         users = self._synthesis.inputs[0].node.output(0).get_target_inputs()
         return sorted(users, key=_layer)
 
-    def _with_rows(self, inside: str | None) -> Any:
-        """Return the synthesis with one style for each layer, up to a node inside it or whole."""
+    def _with_rows(self) -> Any:
+        """Return the synthesis with one style for each layer, up to its bands if it has any."""
         from openvino import Model, opset13  # here: it is slow to import
 
         network = self._synthesis.clone()
@@ -188,11 +190,11 @@ class Generator:
         for user in users:  # what only asks for the shape of the style gets any of them
             user.replace_source_output(each.output(next(layers) if _is_layer(user) else 0))
         given = [rows, *_small_noise(network)]
-        if inside is not None:
-            node = next(node for node in network.get_ops() if node.get_friendly_name() == inside)
-            half = opset13.divide(node.output(0), opset13.constant(np.float32(2)))
-            return _flat_splits(Model([half], given, "half"))
-        return _flat_splits(Model([result.node for result in network.outputs], given, "synthesis"))
+        ends = [result.node for result in network.outputs]
+        if self._has_bands:
+            last = next(node for node in network.get_ops() if node.get_friendly_name() == _BANDS)
+            ends = [opset13.result(last.input_value(0))]
+        return _flat_splits(Model(ends, given, "synthesis"))
 
 
 def _only(folder: Path, part: str) -> Path:
@@ -280,18 +282,30 @@ def _compiled(network: Any) -> Any:
     return weights.core().compile_model(network, "CPU", settings)
 
 
-def _inferred(network: Any, rows: FloatArray) -> list[NDArray[np.uint8]]:
-    """Return what a network draws of styles (n, rows, width)."""
+def _inferred(network: Any, rows: FloatArray) -> Iterator[NDArray[np.float32]]:
+    """Yield what a network makes of each of styles (n, rows, width)."""
     request = network.create_infer_request()  # its own, because other threads may draw too
     strength = dict.fromkeys(range(1, len(network.inputs)), np.ones(1, np.float32))
-    drawn = []
     for one in rows:
         request.infer({0: one.astype(np.float32), **strength})
-        drawn.append(_picture(np.array(request.output_tensors[0].data[0])))
-    return drawn
+        yield np.array(request.output_tensors[0].data[0])
 
 
-def _picture(raw: NDArray[np.float32]) -> NDArray[np.uint8]:
+def _unfolded(bands: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return (3, 2 s, 2 s) of Haar bands (12, s, s): first the means, then three details of each colour.
+
+    In the network the same takes ten times as long.
+    """
+    mean, (down, across, both) = bands[:3], bands[3:].reshape(3, 3, *bands.shape[1:]).swapaxes(0, 1)
+    plus, minus = (mean + down) / 2, (mean - down) / 2  # of upper and of lower pixels
+    left, right = (across + both) / 2, (across - both) / 2
+    picture = np.empty((3, 2 * bands.shape[1], 2 * bands.shape[2]), np.float32)
+    picture[:, ::2, ::2], picture[:, ::2, 1::2] = plus + left, plus - left
+    picture[:, 1::2, ::2], picture[:, 1::2, 1::2] = minus + right, minus - right
+    return picture
+
+
+def _shown(raw: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Return (3, s, s) in [-1, 1] as a picture (s, s, 3)."""
     picture: NDArray[np.uint8] = (
         np.clip((raw.transpose(1, 2, 0) + 1) * 127.5, 0, 255).round().astype(np.uint8)
