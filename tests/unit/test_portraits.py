@@ -202,15 +202,15 @@ def test_what_is_kept_together_is_counted_in_people():
     )
 
 
-def test_genders_are_kept_apart_and_small_shades_are_merged_within_one():
+def test_genders_are_kept_apart_and_few_dark_people_are_merged_within_one():
     rng = np.random.default_rng(0)
-    own = attributes_like(gender=[1] * 6 + [-1] * 6, tone=[40] * 5 + [0] + [40] * 3 + [0] * 3)
+    own = attributes_like(gender=[1] * 6 + [-1] * 6, tone=[40] * 5 + [-40] + [40, 0, 20] + [-40] * 3)
     near = rng.normal(size=(12, 4))
     codes, part, notes = group._apart(near, own, np.arange(12), 3, None)
-    assert codes.shape == (12, 7)
+    assert codes.shape == (12, 6)
     assert len(set(part[:6])) == 1  # one dark man is no group of three
     assert len(set(part[6:])) == 2 and not set(part[:6]) & set(part[6:])
-    assert any("skin brown" in note for note in notes)
+    assert any("male, dark skin" in note for note in notes)
     few = attributes_like(gender=[1] * 4 + [-1] * 2, tone=[40] * 6)
     assert len(set(group._apart(near[:6], few, np.arange(6), 3, None)[1])) == 1  # two women are too few
     given = np.array([0, 1] * 6)
