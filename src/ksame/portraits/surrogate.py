@@ -6,12 +6,13 @@ All who are in a group get the same file, hair, ears and ground included: nothin
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,14 +34,15 @@ _NEAR = {"gender": 2.0, "age": 5.0, "smile": 1.5, "light": 2.0, "tone": 8.0, "ya
 _NEAR |= {"nose": 2.0, "lips": 2.0, "width": 6.0}  # near enough
 _FLAWED = {"ground": 3.6, "hat": -2.25, "glasses": -1.6}  # from where on there is what nobody asked for
 _ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
-_CORRECTIONS = 2  # of a picture before it is taken as it is
+_CORRECTIONS, _ENOUGH = 2, 1.3  # of a picture at most, and times what is near enough that need none
 _FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
 _STEP = 0.7  # of what is off, that a correction makes good
-_EXPOSED = 0.06  # more or less of L*, at most: what is still off then
+_EXPOSED = 4.0  # of L*, at most: what is still off then
 _TRIES = 5  # random faces more for a group whom no weights protect
 _SPIRITS = 1500  # random styles to choose from, at least
 _KIN = 0.2  # the share of them whose skin is nearest to a group's
-_OUT = 0.8  # of how far random styles are from the mean: farther out there are hands, hats and neighbours
+_OUT = 0.8  # of how far random styles are from the mean: farther out there are hands, hats and neighbours,
+_LONGER = 1.3  # and nearer to it portraits are alike, so that codes are made longer too, at most by this
 _AMONG = 40  # of those that nobody has yet, the ones that must be changed least to fit a group
 _HELPERS = 3  # at most: one draws, by all cores, while the others look and judge
 _SHRUNK = (1.0, 0.8, 0.64)  # of what is special about a code: too far out there is no face
@@ -92,10 +94,8 @@ def portraits(
         Ask for a plain ground.
     rng : Generator
         For weights and random faces.
-    jobs : int, optional
-        Portraits worked on at a time; by default one per core, at most three.
-    watch : callable, optional
-        Told how far it is.
+    jobs, watch
+        See ``ksame.deidentify``; at most three portraits are worked on at a time.
     """
     helpers = ThreadPoolExecutor(min(jobs or os.cpu_count() or 1, _HELPERS))
     wishes = _wishes(attributes, partition, plain)
@@ -140,6 +140,7 @@ class _Take(NamedTuple):
     """One try at a portrait."""
 
     code: FloatArray
+    picture: NDArray[np.uint8]
     seen: Drawn | None
     error: float  # of the attribute that is farthest off, in what is near enough
     flaws: float  # 0: it looks like a photo of a bare-headed person
@@ -173,34 +174,49 @@ class _Studio:
         z = self.rng.standard_normal((count, self.generator.noise))
         return np.tile(self.generator.styles(z), 2) - self.space.mean
 
-    def sketched(self, codes: FloatArray) -> dict[int, NDArray[np.bool_]]:
-        """Draw all groups' portraits from mixed codes (g, d) for a first look; say who is recognised.
+    @cached_property
+    def lights(self) -> FloatArray:
+        """How light the skin of random styles is by itself (s,)."""
+        return self.space.told(self.space.mean + self.styles)[:, ATTRIBUTES.index("light")]
 
-        Their attributes are not right yet; but of 37 portraits in which nobody was recognised at the first
-        look, only one was after it had been corrected, and of 28 others 23 still were.
-        """
+    @cached_property
+    def usual(self) -> float:
+        """How far random styles are from the mean."""
+        return float(np.linalg.norm(self.styles, axis=1).mean())
+
+    def sketched(self, codes: FloatArray) -> dict[int, NDArray[np.bool_]]:
+        """Draw all groups' portraits from mixed codes (g, d) for a first look; say who is recognised."""
         self._sketch("drawing portraits", range(len(codes)), codes)
         return {number: take.risky for number, take in self.takes.items()}
 
     def settle(self, codes: FloatArray) -> None:
         """Correct portraits, and try other random faces with mixed codes (g, d) until all are fine.
 
-        Of those that never are the best is kept.
+        Of those that never are the best is kept. Only what is fine at a first look is corrected: of 37
+        portraits in which nobody was recognised then, one was afterwards, of 28 others 23 still were.
         """
-        left = list(range(len(codes)))
+        left, kept = list(range(len(codes))), list[int]()
         best: dict[int, tuple[float, _Take]] = {}
         for tried in range(_TRIES + 1):
             if tried:
                 self._sketch("trying again", left, codes)
-            fine = [number for number in left if self._badness(number) < _FINE]
-            self._each("correcting portraits", self._corrected, fine)
-            now = {number: self._badness(number) for number in left}
+            self._each("correcting portraits", self._corrected, self._fine(left, kept))
+            kept += self._fine([number for number in left if self.takes[number].done], kept)
+            left = [number for number in left if number not in kept]
             for number in left:
-                if number not in best or now[number] < best[number][0]:
-                    best[number] = now[number], self.takes[number]
-            left = [number for number in left if now[number] >= _FINE]
-        self.takes = {number: take for number, (_, take) in best.items()}
+                now = self._badness(number, kept)
+                if number not in best or now < best[number][0]:
+                    best[number] = now, self.takes[number]
+        self.takes |= {number: best[number][1] for number in left}
         self._each("correcting portraits", partial(self._corrected, flawed=True), left)
+
+    def _fine(self, numbers: Sequence[int], kept: Sequence[int]) -> list[int]:
+        """Return the groups whose portraits are fine beside those that are kept and one another."""
+        fine: list[int] = []
+        for number in numbers:
+            if self._badness(number, [*kept, *fine]) < _FINE:
+                fine.append(number)
+        return fine
 
     def _sketch(self, stage: str, numbers: Sequence[int], codes: FloatArray) -> None:
         for number in numbers:  # one after another, because each keeps away from all the others
@@ -216,25 +232,17 @@ class _Studio:
                 self.watch(stage, done + 1, len(numbers))
 
     def result(self) -> Portraits:
-        """Draw what was settled at full size."""
-        groups = range(len(self.wishes))
-        codes = np.stack([self.takes[number].code for number in groups])
+        """Expose what was settled."""
         self.generator.let_go()
-        gains = np.array([self.takes[number].gain for number in groups])
-        whole = (self.space.draw(code[None], self.generator)[0] for code in codes)
-        drawn = [exposed(one, gain) for one, gain in zip(whole, gains.tolist(), strict=True)]
-        wished = np.stack([[self.wishes[n].get(name, np.nan) for name in ATTRIBUTES] for n in groups])
+        takes = [self.takes[number] for number in range(len(self.wishes))]
+        drawn = [exposed(take.picture, take.gain) for take in takes]
+        wished = np.stack([[wish.get(name, np.nan) for name in ATTRIBUTES] for wish in self.wishes])
         none = np.full(len(ATTRIBUTES), np.nan)
-        found = [self.takes[n].seen for n in groups]
-        seen = np.stack([none if one is None else one.attributes[0] for one in found])
-        stuck = np.sort(np.concatenate([r[self.takes[n].risky] for n, r in enumerate(self.partition.groups)]))
+        seen = np.stack([none if take.seen is None else take.seen.attributes[0] for take in takes])
+        stuck = [rows[take.risky] for rows, take in zip(self.partition.groups, takes, strict=True)]
         guarantee = Guarantee("k-anonymity", self.partition.k, self.partition.bound)
-        return Portraits(codes, gains, drawn, wished, seen, guarantee, stuck)
-
-    def _begun(self, code: FloatArray, spirit: FloatArray) -> FloatArray:
-        """Return a group's code with more of what is its own, and with one or many random styles."""
-        begun: FloatArray = self.space.mean + GAIN * (code - self.space.mean) + SPIRIT * spirit
-        return begun
+        codes, gains = np.stack([take.code for take in takes]), np.array([take.gain for take in takes])
+        return Portraits(codes, gains, drawn, wished, seen, guarantee, np.sort(np.concatenate(stuck)))
 
     def _fitting(self, code: FloatArray, number: int) -> FloatArray:
         """Return a group's code with a random style that nobody had, set to what is wished for.
@@ -242,28 +250,24 @@ class _Studio:
         Styles whose own skin is far from the group's are left out: steered to it, they would keep features
         of another descent. Of the others, those are taken that need least steering, because what is steered
         far leaves the space of faces; of these the half whose geometry is most like the members' on the
-        whole, or, where somebody was recognised in the last one, the other half; and of that half the style
-        that is like no member more than the others and like no other portrait.
+        whole, which keeps descent; and of that half the style that is like no member more than the others
+        and like no other portrait.
         """
-        begun = self._begun(code, self.styles)
-        effort = self.space.effort(begun, self._asked(begun, self.wishes[number]))
-        light = ATTRIBUTES.index("light")
-        own = np.abs(self.space.told(self.space.mean + self.styles)[:, light] - self.wishes[number]["light"])
+        wish = self.wishes[number]
+        own = np.abs(self.lights - wish["light"])
         own[self.used] = np.inf
-        effort[own > np.quantile(own, _KIN)] = np.inf
-        some = np.argsort(effort)[:_AMONG]
-        steered = np.stack([self._steered(one, self.wishes[number]) for one in begun[some]])
+        kin = np.argsort(own)[: max(_AMONG, round(_KIN * (len(own) - len(self.used))))]
+        begun = self.space.mean + GAIN * (code - self.space.mean) + SPIRIT * self.styles[kin]
+        some = np.argsort(self.space.effort(begun, self._asked(begun, wish)))[:_AMONG]
+        steered = np.stack([self._steered(one, wish) for one in begun[some]])
         like = self.space.alike(steered, self.codes[self.partition.groups[number]])  # (c, m)
-        on_the_whole = like.mean(axis=1) - np.median(like.mean(axis=1))
-        tried = self.takes.get(number)
-        if tried is not None and tried.risky.any():
-            on_the_whole = -on_the_whole
-        stands_out = like.max(axis=1) - like.mean(axis=1)
+        on_the_whole = like.mean(axis=1)
+        stands_out = like.max(axis=1) - on_the_whole
         others = [plan for place, plan in self.plans.items() if place != number]
         if others:
             stands_out = stands_out + self.space.alike(steered, np.stack(others)).max(axis=1)
-        best = np.where(on_the_whole >= 0, stands_out, np.inf).argmin()
-        self.used.append(int(some[best]))
+        best = np.where(on_the_whole >= np.median(on_the_whole), stands_out, np.inf).argmin()
+        self.used.append(int(kin[some[best]]))
         plan: FloatArray = steered[best]
         return plan
 
@@ -279,12 +283,11 @@ class _Studio:
         return asked
 
     def _steered(self, code: FloatArray, wish: Mapping[str, float]) -> FloatArray:
-        """Return a code that is set to what is wished for, and not farther out than pictures are good."""
+        """Return a code that is set to what is wished for, and as far out as pictures are good."""
         asked = self._asked(code[None], wish)[0]
         steered = self.space.steered(code, dict(zip(ATTRIBUTES, asked.tolist(), strict=True)))
         special = steered - self.space.mean
-        usual = np.linalg.norm(self.styles, axis=1).mean()
-        share = min(1.0, _OUT * float(usual / np.linalg.norm(special)))
+        share = min(_LONGER, _OUT * self.usual / float(np.linalg.norm(special)))
         return self.space.mean + share * special
 
     def _sketch_of(self, number: int) -> _Take:
@@ -297,16 +300,17 @@ class _Studio:
         return self._judged(take, number)
 
     def _looked_at(self, code: FloatArray, number: int) -> _Take:
-        seen = look(self.space.draw(code[None], self.generator, half=True), self.space)
-        return self._measured(code, seen, number)
-
-    def _measured(self, code: FloatArray, seen: Drawn, number: int) -> _Take:
+        picture = self.space.draw(code[None], self.generator)[0]
         everybody = np.ones(len(self.partition.groups[number]), bool)
-        if not len(seen.rows):
-            return _Take(code, None, np.inf, np.inf, {}, everybody)
+        take = _Take(code, picture, None, np.inf, np.inf, {}, everybody)
+        half = cv2.resize(picture, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)  # no less is seen
+        seen = look(half[None], self.space)
+        return self._measured(take, seen, number) if len(seen.rows) else take
+
+    def _measured(self, take: _Take, seen: Drawn, number: int) -> _Take:
         off = _off(self.wishes[number], _named(seen)).items()
         error = max(abs(value) / _NEAR[name] for name, value in off)
-        return _Take(code, seen, error, self._flaws(seen, self.wishes[number]), {}, everybody)
+        return take._replace(seen=seen, error=error, flaws=self._flaws(seen, self.wishes[number]))
 
     def _judged(self, take: _Take, number: int) -> _Take:
         """Let all recognisers compare a take with every member."""
@@ -319,29 +323,29 @@ class _Studio:
 
         What has flaws need not be right, unless there is nothing better.
         """
-        best = now = take = self.takes[number]
-        if take.done:
-            return take
+        now = self.takes[number]
+        if now.done:
+            return now
+        best = self._exposed(now, number)
         most = dict(zip(ATTRIBUTES, self.space.unit.tolist(), strict=True))
         for _ in range(_CORRECTIONS):
-            if now.seen is None or now.error <= 1 or (now.flaws > 1 and not flawed):
+            if now.seen is None or best.error <= _ENOUGH or (now.flaws > 1 and not flawed):
                 break
             off = _off(self.wishes[number], _named(now.seen))
             step = {name: float(np.clip(_STEP * by, -most[name], most[name])) for name, by in off.items()}
             now = self._looked_at(self.space.moved(now.code, step), number)
-            if max(now.error, 1) + now.flaws < max(best.error, 1) + best.flaws:
-                best = now
-        return self._judged(self._exposed(best, number), number)._replace(done=True)
+            lit = self._exposed(now, number)
+            if max(lit.error, 1) + lit.flaws < max(best.error, 1) + best.flaws:
+                best = lit
+        return self._judged(best, number)._replace(done=True)
 
     def _exposed(self, take: _Take, number: int) -> _Take:
         """Expose a take so that its skin is as light as wished for."""
         if take.seen is None:
             return take
-        gain = self.wishes[number]["light"] / max(_named(take.seen)["light"], 1.0)
-        gain = float(np.clip(gain, 1 - _EXPOSED, 1 + _EXPOSED))
-        return self._measured(take.code, seen_exposed(take.seen, gain, self.space), number)._replace(
-            gain=gain
-        )
+        light = max(_named(take.seen)["light"], 2 * _EXPOSED)
+        gain = 1 + float(np.clip(self.wishes[number]["light"] - light, -_EXPOSED, _EXPOSED)) / light
+        return self._measured(take, seen_exposed(take.seen, gain, self.space), number)._replace(gain=gain)
 
     def _flaws(self, seen: Drawn, wish: Mapping[str, float]) -> float:
         """Return how much is wrong with a picture: features that melt, a busy ground, a hat, glasses."""
@@ -353,15 +357,14 @@ class _Studio:
                 wrong.append(max(0.0, (float(seen.attributes[0, at]) - most) / float(self.space.unit[at])))
         return max(wrong)
 
-    def _badness(self, number: int) -> float:
-        """Return how bad it is: people are recognised, or it is like another's, or does not look right."""
+    def _badness(self, number: int, kept: Iterable[int]) -> float:
+        """Return how bad it is: people are recognised, or it is like a kept one, or does not look right."""
         take = self.takes[number]
         if take.seen is None:
             return float(len(take.risky) + 1)
         alike = any(
             np.linalg.norm(other.faces[name] - code) <= RECOGNISERS[name].same_person
-            for place, other in self.takes.items()
-            if (place < number or other.done) and place != number and other.faces
+            for other in (self.takes[place] for place in kept)
             for name, code in take.faces.items()
         )
         off = min(max(take.error - 1, 0.0) / 4, 0.5) * take.done
