@@ -21,7 +21,7 @@ from ksame.represent.synthesis import Generator
 __all__ = ["Learnt", "Samples", "learn", "sample", "train"]
 
 LEAST = 300  # faces: of fewer the map would be noise
-RANK = 96  # of the map: more is noise of the samples
+RANK = 64  # of the map: more is noise of the samples
 SPAN = {"light": (30.0, 74.0), "age": (18.0, 68.0)}  # what is drawn more evenly than the generator would
 _TURN = 5.0  # px: standard deviation of yaw
 _PLAIN = 0.3  # the share of faces that are drawn first, as the generator likes them
