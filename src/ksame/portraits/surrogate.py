@@ -30,7 +30,7 @@ GAIN = 1.3  # a mean of people, read off by a regression, is paler than any of t
 SPIRIT = 0.7  # how much of a random face goes in: means of groups are too much alike
 MALE, SMILING, NEUTRAL = 4.0, 3.0, -1.5  # log odds at which nobody doubts it
 PLAIN = 1.0  # of the ground
-_NEAR = {"gender": 2.0, "age": 5.0, "smile": 1.5, "light": 2.0, "tone": 8.0, "yaw": 4.0}
+_NEAR = {"gender": 2.0, "age": 5.0, "smile": 1.5, "light": 1.5, "tone": 8.0, "yaw": 4.0}
 _NEAR |= {"nose": 2.0, "lips": 2.0, "width": 6.0}  # near enough
 _FLAWED = {"ground": 3.6, "hat": -2.25, "glasses": -1.6}  # from where on there is what nobody asked for
 _ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
@@ -284,11 +284,10 @@ class _Studio:
 
     def _steered(self, code: FloatArray, wish: Mapping[str, float]) -> FloatArray:
         """Return a code that is set to what is wished for, and as far out as pictures are good."""
-        asked = self._asked(code[None], wish)[0]
-        steered = self.space.steered(code, dict(zip(ATTRIBUTES, asked.tolist(), strict=True)))
-        special = steered - self.space.mean
+        asked = dict(zip(ATTRIBUTES, self._asked(code[None], wish)[0].tolist(), strict=True))
+        special = self.space.steered(code, asked) - self.space.mean
         share = min(_LONGER, _OUT * self.usual / float(np.linalg.norm(special)))
-        return self.space.mean + share * special
+        return self.space.steered(self.space.mean + share * special, asked)  # which the length changed
 
     def _sketch_of(self, number: int) -> _Take:
         """Draw what a group is to be drawn from, and judge it."""
