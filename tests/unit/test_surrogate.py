@@ -173,16 +173,15 @@ def test_of_two_portraits_that_are_alike_one_is_kept(drawn):
 
 @settings(max_examples=20)
 @given(st.integers(0, 10**6), st.floats(0.2, 3))
-def test_codes_are_set_to_what_is_wished_for_and_about_as_far_out_as_is_good(seed, length):
+def test_codes_are_neither_too_near_to_the_mean_nor_too_far_out(seed, length):
     rng = np.random.default_rng(seed)
     studio = surrogate._Studio(SPACE, Artist(), None, {}, GROUPS, [{}], rng, None)
-    wish = {"age": 50.0, "light": 35.0, "gender": 4.0, "hat": -3.0}
+    wish = {name: float(SPACE.level[ATTRIBUTES.index(name)]) for name in ("age", "light", "gender")}
     code = studio._steered(SPACE.mean + length * rng.normal(size=len(SPACE.mean)), wish)
+    reach = np.linalg.norm(code - SPACE.mean) / studio.usual
+    assert 0.8 * surrogate._OUT[0] < reach <= surrogate._OUT[1] + 1e-9
     told = dict(zip(ATTRIBUTES, SPACE.told(code[None])[0], strict=True))
     assert {name: told[name] for name in wish} == pytest.approx(wish, abs=0.05)
-    reach = np.linalg.norm(code - SPACE.mean) / studio.usual
-    assert reach < 2 * surrogate._OUT  # what is wished for is far from these styles
-    assert length < 1 or reach > 0.9 * surrogate._OUT  # what is far too short is not made up
 
 
 @settings(max_examples=20)

@@ -41,9 +41,9 @@ _EXPOSED = 4.0  # of L*, at most: what is still off then
 _TRIES = 5  # random faces more for a group whom no weights protect
 _SPIRITS = 1500  # random styles to choose from, at least
 _KIN = 0.2  # the share of them whose skin is nearest to a group's
-_OUT = 0.8  # of how far random styles are from the mean: farther out there are hands, hats and neighbours,
-_LONGER = 1.3  # and nearer to it portraits are alike, so that codes are made longer too, at most by this
-_AMONG = 40  # of those that nobody has yet, the ones that must be changed least to fit a group
+_OUT = (0.72, 0.8)  # of how far random styles are from the mean: nearer portraits are alike, farther out
+# there are hands, hats and neighbours
+_AMONG = 60  # of those that nobody has yet, the ones that must be changed least to fit a group
 _HELPERS = 3  # at most: one draws, by all cores, while the others look and judge
 _SHRUNK = (1.0, 0.8, 0.64)  # of what is special about a code: too far out there is no face
 
@@ -90,10 +90,8 @@ def portraits(
     random_weights, beta
         See ``ksame.replace.mix``: weights are drawn, and those of people at risk are reduced [A 3.4, 5.1].
         Deviation: once, and then other random faces are tried: they help more than further rounds.
-    plain : bool
-        Ask for a plain ground.
-    rng : Generator
-        For weights and random faces.
+    plain, rng
+        Ask for a plain ground; for weights and random faces.
     jobs, watch
         See ``ksame.deidentify``; at most three portraits are worked on at a time.
     """
@@ -265,7 +263,8 @@ class _Studio:
         stands_out = like.max(axis=1) - on_the_whole
         others = [plan for place, plan in self.plans.items() if place != number]
         if others:
-            stands_out = stands_out + self.space.alike(steered, np.stack(others)).max(axis=1)
+            alike = self.space.alike(steered, np.stack(others))
+            stands_out = stands_out + 2 * alike.max(axis=1) + 4 * alike.mean(axis=1)
         best = np.where(on_the_whole >= np.median(on_the_whole), stands_out, np.inf).argmin()
         self.used.append(int(kin[some[best]]))
         plan: FloatArray = steered[best]
@@ -286,8 +285,10 @@ class _Studio:
         """Return a code that is set to what is wished for, and as far out as pictures are good."""
         asked = dict(zip(ATTRIBUTES, self._asked(code[None], wish)[0].tolist(), strict=True))
         special = self.space.steered(code, asked) - self.space.mean
-        share = min(_LONGER, _OUT * self.usual / float(np.linalg.norm(special)))
-        return self.space.steered(self.space.mean + share * special, asked)  # which the length changed
+        far = float(np.linalg.norm(special)) / self.usual
+        if far < _OUT[0]:  # and what is made longer shows too much of what is wished for
+            return self.space.steered(self.space.mean + _OUT[0] / far * special, asked)
+        return self.space.mean + min(1.0, _OUT[1] / far) * special
 
     def _sketch_of(self, number: int) -> _Take:
         """Draw what a group is to be drawn from, and judge it."""
