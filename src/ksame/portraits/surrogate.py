@@ -232,14 +232,14 @@ class _Studio:
     def result(self) -> Portraits:
         """Expose what was settled."""
         self.generator.let_go()
-        takes = [self.takes[number] for number in range(len(self.wishes))]
-        drawn = [exposed(take.picture, take.gain) for take in takes]
+        takes = [self.takes.pop(number) for number in range(len(self.wishes))]
         wished = np.stack([[wish.get(name, np.nan) for name in ATTRIBUTES] for wish in self.wishes])
         none = np.full(len(ATTRIBUTES), np.nan)
         seen = np.stack([none if take.seen is None else take.seen.attributes[0] for take in takes])
         stuck = [rows[take.risky] for rows, take in zip(self.partition.groups, takes, strict=True)]
         guarantee = Guarantee("k-anonymity", self.partition.k, self.partition.bound)
         codes, gains = np.stack([take.code for take in takes]), np.array([take.gain for take in takes])
+        drawn = [exposed(take.picture, take.gain) for take in (takes.pop(0) for _ in gains)]  # none twice
         return Portraits(codes, gains, drawn, wished, seen, guarantee, np.sort(np.concatenate(stuck)))
 
     def _fitting(self, code: FloatArray, number: int) -> FloatArray:
