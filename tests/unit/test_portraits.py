@@ -241,6 +241,14 @@ def test_a_second_face_is_drawn_only_where_the_same_people_stand_behind_both(mon
     assert len(pictures) == 3 and pictures[2][0, 0, 0] == 1  # the one who was drawn smiling, now neutral
 
 
+def test_everybody_of_a_group_is_compared_with_each_of_its_pictures_as_published(monkeypatch):
+    monkeypatch.setattr(group, "_codes", lambda picture, members: {"sface": np.array([[float(picture)]])})
+    groups = Partition([0, 0, 0, 0, 1, 1], k=2, subjects=list("AABBCD"))
+    members = {"sface": np.array([[0.0], [50.0], [70.0], [90.0], [200.0], [300.0]])}
+    near = group._at_risk([0.5, 250.0, 70.9], np.array([0, 2, 0, 2, 1, 1]), groups, members, 1)
+    assert near.tolist() == [0, 2]  # the third wears the first picture, and is known by the second
+
+
 @pytest.mark.parametrize(("generator", "model"), [("shipped", "map.npz"), ("folder", "shipped")])
 def test_a_generator_and_its_map_go_together(generator, model):
     with pytest.raises(UsageError, match="go together: give both"):

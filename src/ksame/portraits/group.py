@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame import weights
-from ksame.core import FaceSet, FloatArray, Guarantee, IntArray, UsageError, check_law
+from ksame.core import FaceSet, FloatArray, Guarantee, IntArray, Partition, UsageError, check_law
 from ksame.faces.attributes import age_band
 from ksame.gather import side_by_side
 from ksame.partition import parts, select
@@ -120,12 +120,9 @@ def made(
         random_weights=0.3 / float(groups.people.max()), plain=plain, rng=rng, jobs=jobs, watch=watch,
     )  # fmt: skip
     output, pictures = groups.labels, list(found.drawn)
-    at_risk = found.at_risk
     if expression == "keep":
         output, pictures = _with_smiles(space, draws, found, groups, attributes, faces.subject)
-        for number in range(len(found.drawn), len(pictures)):
-            rows = groups.groups[int(groups.labels[output == number][0])]
-            at_risk = np.union1d(at_risk, rows[recognised(_codes(pictures[number], members), members, rows)])
+    at_risk = _at_risk(pictures, output, groups, members, jobs)
     guarantee = _bounded(found.guarantee, check_law(output, faces.subject, k, several=True))
     kept = _kept(own, groups.labels, faces.subject)
     names = sorted({str(faces.source[row]) for row in at_risk})
@@ -276,6 +273,23 @@ def _kept(own: FloatArray, groups: IntArray, subjects: NDArray[Any]) -> dict[str
 def _table(kept: dict[str, float]) -> str:
     told = ", ".join(f"{name} {share:.0%}" for name, share in kept.items())
     return f"People in groups of one kind only: {told}."
+
+
+def _at_risk(
+    pictures: Sequence[NDArray[np.uint8]],
+    output: IntArray,
+    groups: Partition,
+    members: Mapping[str, FloatArray],
+    jobs: int | None,
+) -> IntArray:
+    """Return which faces some recogniser takes for a picture of their group, as it is published."""
+
+    def found(number: int) -> IntArray:
+        rows = groups.groups[int(groups.labels[output == number][0])]
+        near: IntArray = rows[recognised(_codes(pictures[number], members), members, rows)]
+        return near
+
+    return np.unique(np.concatenate([*side_by_side(found, ((n,) for n in range(len(pictures))), jobs=jobs)]))
 
 
 def _codes(picture: NDArray[np.uint8], judges_of: Mapping[str, FloatArray]) -> dict[str, FloatArray] | None:
