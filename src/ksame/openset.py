@@ -28,7 +28,7 @@ from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, default_recogniser
 from ksame.scenes import Paint, file_names, painted
 
-VIEWS = 8  # looks at each person that the new face is tried on
+VIEWS = 16  # looks at each person that the new face is tried on
 SHIFTED = (
     "the new face is one of a pool of people who do not exist; that recognisers do not see through it is"
     " measured, not promised"

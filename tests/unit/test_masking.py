@@ -30,7 +30,7 @@ from ksame.geometry import (
     transform,
     with_ring,
 )
-from ksame.masking import Mask, View, apart, calm, code_of, look, looks, masks
+from ksame.masking import Mask, View, apart, calm, choose, code_of, look, looks, masks
 from ksame.masking.features import RAISED, mouth, opened
 from ksame.masking.mask import FORM, spread_over
 from ksame.masking.pictures import softened, spread
@@ -446,7 +446,7 @@ def test_the_last_judge_has_a_veto(monkeypatch):
     second = nearest_first(people()[0], pool())[1]
     assert made is not None
     np.testing.assert_allclose(made.shift, pool().shifts[second])
-    assert asked.count("facenet") == 4  # the old and the new face, twice
+    assert asked.count("facenet") == 3  # the old face and two new ones
 
 
 def test_views_are_spread_over_time_and_cut_out(monkeypatch):
@@ -469,7 +469,7 @@ def test_views_are_spread_over_time_and_cut_out(monkeypatch):
     assert wanted == [0, 20, 39]
     assert list(found) == ["a"] and len(found["a"]) == 3, "who stays visible is not looked at"
     small = found["a"][0]
-    assert np.ptp(small.points, axis=0).max() == pytest.approx(256, abs=1)
+    assert np.ptp(small.points, axis=0).max() == pytest.approx(192, abs=1)
     model = drawn.model()
     # it is the same face, smaller
     codes = [code_of(model, one)[:84] for one in (view, small)]
@@ -504,6 +504,47 @@ def test_who_is_young_gets_a_young_face_if_there_is_one(monkeypatch, years, old,
     (made,) = masks(drawn.model(), [[people()[0]]], faces, among=1, recognisers=["sface"])
     assert made is not None
     np.testing.assert_allclose(made.shift, pool().shifts[order[place]])
+
+
+@pytest.mark.parametrize("tries, place", [(6, 1), (1, 0)])
+def test_a_face_with_which_a_man_looks_like_a_woman_is_a_last_resort(monkeypatch, tries, place):
+    nobody_is_alike(monkeypatch)
+    answers = iter([0.95, 0.2])  # the man himself, then with the nearest face on
+
+    def male(rgb, points):
+        return np.full(len(rgb), next(answers, 0.9))
+
+    monkeypatch.setattr("ksame.masking.choose.attributes.male", male)
+    monkeypatch.setattr("ksame.masking.choose.weights.cached", lambda name: name == "gender")
+    faces = replace(pool(), labels=np.ones((len(pool()), 3)))
+    (made,) = masks(drawn.model(), [[people()[0]]], faces, among=1, recognisers=["sface"], tries=tries)
+    assert made is not None
+    np.testing.assert_allclose(made.shift, pool().shifts[nearest_first(people()[0], pool())[place]])
+
+
+def test_where_all_faces_are_odd_one_of_them_is_taken(monkeypatch):
+    nobody_is_alike(monkeypatch)
+    answers = iter([0.95])
+    monkeypatch.setattr(
+        "ksame.masking.choose.attributes.male", lambda rgb, points: np.full(len(rgb), next(answers, 0.2))
+    )
+    monkeypatch.setattr("ksame.masking.choose.weights.cached", lambda name: name == "gender")
+    whole = pool()
+    few = replace(whole, codes=whole.codes[:2], deidentified=whole.deidentified[:2], labels=whole.labels[:2])
+    (made,) = masks(drawn.model(), [[people()[0]]], few, among=1, recognisers=["sface"], tries=8)
+    assert made is not None
+
+
+def test_a_new_face_is_looked_for_among_those_as_light_as_the_lightest_view():
+    model, view = drawn.model(), people()[0]
+    bright, dim = (code_of(model, View(rgb, view.points)) for rgb in (view.rgb, view.rgb // 2))
+    unknown = [np.full(2, np.nan)]
+    (both,), theirs = choose._with_looks([[dim, bright]], unknown, pool(), model)
+    (light,), (dark,) = (choose._with_looks([[code]], unknown, pool(), model)[0] for code in (bright, dim))
+    assert both[-1] == light[-1] > dark[-1]
+    assert not theirs[:, -3:-1].any(), "what is not known of somebody does not count"
+    grey = [np.clip(model.decode(code[None]).mean(), 0, 255) for code in pool().codes]
+    assert np.corrcoef(theirs[:, -1], grey)[0, 1] > 0.9
 
 
 def test_where_there_are_no_more_women_a_man_will_do(monkeypatch):

@@ -15,6 +15,7 @@ from ksame.core import CannotGuarantee, FloatArray, IntArray, RandomState
 from ksame.faces import attributes
 from ksame.geometry import register, to_frame, transform
 from ksame.masking.look import View, code_of, landmarks_of
+from ksame.masking.looks import spread
 from ksame.masking.mask import Mask, Texture
 from ksame.pool import Pool
 from ksame.replace import identities
@@ -28,10 +29,12 @@ ALIKE = 0.85
 # the box (models/README.md) are nearer to somebody; for dlib as of new faces in frames, which are further.
 STRANGERS = {"sface": 1.10, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.27}
 USUAL = 1.2
+OLD = -1
 QUICK = 3  # recognisers that are asked about every trial
 # How far a woman is from a man, 20 years from none, and a light face from a dark one, in usual distances
 GENDER, AGE, LIGHT = 10.0, 2.0, 2.0
 LEVELS = 50.0  # of grey from dark to light
+ASKED = 3  # views with a new face on of which a network says whether it is a man's
 UNSURE = 0.25  # the share of doubt in which a person may get a face of either gender
 T = TypeVar("T")
 R = TypeVar("R")
@@ -82,8 +85,9 @@ def masks(
     """
     codes = [_by_two(partial(code_of, model), views) for views in people]
     source = np.random.default_rng(rng)
-    old_looks, new_looks = _with_looks(codes, [_apparent(views) for views in people], pool, model)
-    weights.let_go("gender", "age")
+    apparent = [_apparent(views) for views in people]
+    old_looks, new_looks = _with_looks(codes, apparent, pool, model)
+    weights.let_go("age")
 
     def near(left: Sequence[int], used: NDArray[np.bool_]) -> IntArray:
         still = np.append(model.nuisance, [False] * 3)
@@ -96,18 +100,26 @@ def masks(
     def wear(i: int, mask: Mask, view: int) -> View:
         return _worn(mask, people[i][view], codes[i][view], texture)
 
+    def alike(i: int, mask: Mask) -> bool:
+        male = apparent[i][0]
+        if np.isnan(male) or not male:
+            return True
+        some = spread(range(len(people[i])), ASKED)
+        return bool(male * (_male([wear(i, mask, view) for view in some]) - 0.5) > 0)
+
     quick, slow = recognisers[:QUICK], recognisers[QUICK:]
     old = [{name: _codes(views, name) for name in quick} for views in people]
-    given = _Given(people, old, quick, near, make, wear)
+    given = _Given(people, old, quick, near, make, wear, alike)
     used = np.zeros((len(people), len(pool)), bool)
     chosen: dict[int, _Trial] = {}
     doubtful: list[_Trial] = []
+    told: dict[tuple[int, int], dict[str, FloatArray]] = {}
     left = list(range(len(people)))
     while left:
         new = _choose(given, left, chosen, used, margin, tries)
         chosen |= new
         left = []
-        for one in _asked(given, chosen, new, slow):
+        for one in _asked(given, chosen, new, slow, told):
             if one.apart <= min(margin, new[one.person].apart):
                 left.append(one.person)
                 doubtful.append(one)
@@ -115,6 +127,7 @@ def masks(
     for one in sorted(doubtful, key=lambda one: -one.apart):  # better a face that hides enough than a cover
         if one.apart > 1 and one.person not in chosen and _distinct(one, old, chosen.values()):
             chosen[one.person] = one
+    weights.let_go("gender")
     return [make(i, chosen[i].row) if i in chosen else None for i in range(len(people))]
 
 
@@ -123,15 +136,24 @@ def _apparent(views: Sequence[View]) -> FloatArray:
 
     0 is unsure, which is as near to a woman as to a man; NaN is unknown: the network is not here.
     """
-    points = np.stack([transform(to_frame(view.points), view.points) for view in views])
-    faces = np.stack([register(view.rgb, view.points) for view in views])
     male = young = np.nan
     if weights.cached("gender"):
-        score = float(attributes.male(faces, points).mean())
+        score = _male(views)
         male = float(np.sign(score - 0.5)) * (abs(score - 0.5) > 0.5 - UNSURE)
     if weights.cached("age"):
-        young = float(np.clip((50 - np.median(attributes.age(faces, points))) / 20, -1, 1))
+        young = float(np.clip((50 - np.median(attributes.age(*_registered(views)))) / 20, -1, 1))
     return np.array([male, young])
+
+
+def _male(views: Sequence[View]) -> float:
+    """Return how surely somebody is taken for a man, from 0 to 1."""
+    return float(attributes.male(*_registered(views)).mean())
+
+
+def _registered(views: Sequence[View]) -> tuple[NDArray[np.uint8], FloatArray]:
+    """Return the faces (n, 320, 256, 3) of some views and their meshes (n, 468, 2) on the canonical frame."""
+    points = np.stack([transform(to_frame(view.points), view.points) for view in views])
+    return np.stack([register(view.rgb, view.points) for view in views]), points
 
 
 def _with_looks(
@@ -162,6 +184,7 @@ class _Given(NamedTuple):
     near: Callable[[Sequence[int], NDArray[np.bool_]], IntArray]  # people, rows that are not free -> rows
     make: Callable[[int, int], Mask]  # person, row of the pool
     wear: Callable[[int, Mask, int], View]  # person, mask, view
+    alike: Callable[[int, Mask], bool]  # whether a man with it on still looks like a man
 
 
 class _Trial(NamedTuple):
@@ -181,11 +204,21 @@ def _choose(
     margin: float,
     tries: int,
 ) -> dict[int, _Trial]:
-    """Return the new faces of those who are left, as far as there are any; what is tried becomes used."""
+    """Return the new faces of those who are left, as far as there are any; what is tried becomes used.
+
+    In the first half of the tries a man must look like one with it on, and a woman like a woman: in poor
+    light and without its hair a portrait may not. Then what was odd may come again.
+    """
     found: dict[int, _Trial] = {}
     fair: list[_Trial] = []
+    odd: list[tuple[int, int]] = []
     order = {i: list(range(len(given.people[i]))) for i in left}
-    for _ in range(tries):
+    for turn in range(tries):
+        picky = turn < tries // 2
+        if not picky:
+            for i, row in odd:
+                used[i, row] = False
+            odd.clear()
         still = [i for i in left if i not in found]
         free = ~used[still]
         free[:, [one.row for one in (*chosen.values(), *found.values())]] = False
@@ -194,12 +227,18 @@ def _choose(
         try:
             rows = given.near(still, ~free).tolist()
         except CannotGuarantee:  # not each of them can have another face
-            break
+            if not odd:
+                break
+            continue
         for i, row in zip(still, rows, strict=True):
             used[i, row] = True
             theirs = [one.seen for one in (*chosen.values(), *found.values())]
             best = max([1.0, *(one.apart for one in fair if one.person == i)])
-            seen = _tried(given, i, given.make(i, row), theirs, best, order[i])
+            mask = given.make(i, row)
+            if picky and not given.alike(i, mask):
+                odd.append((i, row))
+                continue
+            seen = _tried(given, i, mask, theirs, best, order[i])
             if seen is not None:
                 fair.append(_Trial(i, row, seen, _hides(seen, i, given.old, theirs)))
                 if fair[-1].apart > margin:
@@ -240,7 +279,7 @@ def _tried(
 
     def look(name: str, view: int) -> FloatArray:
         new[view] = new.get(view) or given.wear(i, mask, view)
-        return _codes([new[view]], name)
+        return _code(name, new[view])
 
     seen: dict[str, FloatArray] = {}
     for name in given.judges:
@@ -257,24 +296,37 @@ def _tried(
 
 
 def _asked(
-    given: _Given, chosen: Mapping[int, _Trial], new: Mapping[int, _Trial], judges: Sequence[str]
+    given: _Given,
+    chosen: Mapping[int, _Trial],
+    new: Mapping[int, _Trial],
+    judges: Sequence[str],
+    told: dict[tuple[int, int], dict[str, FloatArray]],
 ) -> list[_Trial]:
-    """Return new faces with how far they are apart to further judges too, from everybody old and new."""
+    """Return new faces with how far they are apart to further judges too, from everybody old and new.
+
+    ``told`` is what they made of each person's pool faces by their rows, and of the old face, whose row is
+    ``OLD``; it becomes more.
+    """
     if not judges or not new:
         return []
-    worn = {}
+    shown: dict[tuple[int, int], Sequence[View]] = {(i, OLD): views for i, views in enumerate(given.people)}
     for i, one in chosen.items():
-        mask = given.make(i, one.row)
-        worn[i] = _by_two(partial(given.wear, i, mask), range(len(given.people[i])))
+        if (i, one.row) not in told:
+            mask = given.make(i, one.row)
+            shown[i, one.row] = _by_two(partial(given.wear, i, mask), range(len(given.people[i])))
     weights.let_go(*given.judges)  # the slow one takes 200 MB
-    least = dict.fromkeys(new, np.inf)
     for judge in judges:
-        old = [{judge: _codes(views, judge)} for views in given.people]
-        seen = {i: {judge: _codes(views, judge)} for i, views in worn.items()}
-        for i in new:
-            least[i] = min(least[i], _hides(seen[i], i, old, [seen[j] for j in seen if j != i]))
+        for key, views in shown.items():
+            known = told.setdefault(key, {})
+            if judge not in known:
+                known[judge] = _codes(views, judge)
         weights.let_go(judge)
-    return [one._replace(apart=least[i]) for i, one in new.items()]
+    old = [told[i, OLD] for i in range(len(given.people))]
+    seen = {i: told[i, one.row] for i, one in chosen.items()}
+    return [
+        one._replace(apart=_hides(seen[i], i, old, [seen[j] for j in seen if j != i]))
+        for i, one in new.items()
+    ]
 
 
 def apart(new: Known, others: Sequence[Known]) -> float:
@@ -298,7 +350,11 @@ def apart(new: Known, others: Sequence[Known]) -> float:
 
 def _codes(views: Sequence[View], recogniser: str) -> FloatArray:
     """Return what a recogniser makes of some views, (n, d)."""
-    return np.concatenate([embed(recogniser, view.rgb, view.points[None]) for view in views])
+    return np.concatenate(_by_two(partial(_code, recogniser), views))
+
+
+def _code(recogniser: str, view: View) -> FloatArray:
+    return embed(recogniser, view.rgb, view.points[None])
 
 
 def _by_two(work: Callable[[T], R], items: Sequence[T]) -> list[R]:

@@ -16,7 +16,7 @@ from ksame.faces.track import Track
 from ksame.masking.look import View
 
 T = TypeVar("T")
-LARGEST = 256  # px: the side of a face that is looked at, more than any recogniser takes in
+LARGEST = 192  # px: the side of a face that is looked at, more than any recogniser takes in
 
 
 def looks(

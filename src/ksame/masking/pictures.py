@@ -52,17 +52,23 @@ def softened(picture: Picture, mesh: FloatArray, sharp: float) -> Picture:
     sharp : float
         The frame's ``sharpness``.
     """
-    before, last = picture, sharpness(picture.mean(axis=2), mesh)
+    grey: Picture = cv2.transform(picture, np.full((1, 3), 1 / 3, np.float32))  # blurs as the colours would
+    less, last = 0.0, sharpness(grey, mesh)
     for sigma in SOFTER:
         if last <= sharp:
             break
-        after: Picture = cv2.GaussianBlur(picture, (0, 0), sigma)
-        now = sharpness(after.mean(axis=2), mesh)
+        now = sharpness(cv2.GaussianBlur(grey, (0, 0), sigma), mesh)
         if now <= sharp:  # between the two: in steps it would flicker
-            share = (last - sharp) / max(last - now, 1e-9)
-            return before + np.float32(share) * (after - before)
-        before, last = after, now
-    return before
+            share = np.float32((last - sharp) / max(last - now, 1e-9))
+            before, after = _blurred(picture, less), _blurred(picture, sigma)
+            return before + share * (after - before)
+        less, last = sigma, now
+    return _blurred(picture, less)
+
+
+def _blurred(picture: Picture, sigma: float) -> Picture:
+    soft: Picture = cv2.GaussianBlur(picture, (0, 0), sigma) if sigma else picture
+    return soft
 
 
 def pyramid(picture: Picture) -> tuple[Picture, ...]:
