@@ -32,7 +32,7 @@ MALE, SMILING, NEUTRAL = 4.0, 3.0, -1.5  # log odds at which nobody doubts it
 PLAIN = 1.0  # of the ground
 _NEAR = {"gender": 2.0, "age": 5.0, "smile": 1.5, "light": 1.5, "tone": 8.0, "yaw": 4.0}
 _NEAR |= {"nose": 2.0, "lips": 2.0, "width": 6.0}  # near enough
-_FLAWED = {"ground": 3.6, "hat": -2.25, "glasses": -1.6}  # from where on there is what nobody asked for
+_FLAWED = {"ground": 3.6, "hat": -2.35, "glasses": -1.6}  # from where on there is what nobody asked for
 _ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
 _CORRECTIONS, _ENOUGH = 2, 1.3  # of a picture at most, and times what is near enough that need none
 _FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
@@ -43,7 +43,7 @@ _SPIRITS = 1500  # random styles to choose from, at least
 _KIN = 0.2  # the share of them whose skin is nearest to a group's
 _OUT = (0.72, 0.8)  # of how far random styles are from the mean: nearer portraits are alike, farther out
 # there are hands, hats and neighbours
-_AMONG = 60  # of those that nobody has yet, the ones that must be changed least to fit a group
+_AMONG = 40  # of those that nobody has yet, the ones that must be changed least to fit a group
 _HELPERS = 3  # at most: one draws, by all cores, while the others look and judge
 _SHRUNK = (1.0, 0.8, 0.64)  # of what is special about a code: too far out there is no face
 
@@ -263,8 +263,7 @@ class _Studio:
         stands_out = like.max(axis=1) - on_the_whole
         others = [plan for place, plan in self.plans.items() if place != number]
         if others:
-            alike = self.space.alike(steered, np.stack(others))
-            stands_out = stands_out + 2 * alike.max(axis=1) + 4 * alike.mean(axis=1)
+            stands_out = stands_out + 2 * self.space.alike(steered, np.stack(others)).max(axis=1)
         best = np.where(on_the_whole >= np.median(on_the_whole), stands_out, np.inf).argmin()
         self.used.append(int(kin[some[best]]))
         plan: FloatArray = steered[best]
