@@ -113,6 +113,7 @@ def made(
     own = _of_each_person(attributes, faces.subject)
     near = _embedded(faces, embedding, members, read)
     near, label, notes = _apart(near, own, faces.subject, k, label)
+    weights.let_go("yunet")  # which is open for the size of the photos
     rng = np.random.default_rng(seed)
     groups = select(near, k, label=label, partition=partition, subjects=faces.subject, rng=rng)
     found = portraits(
