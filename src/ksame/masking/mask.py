@@ -55,6 +55,7 @@ FORM = 0.6  # of the way to the form of a face that is worn as a picture: its sk
 FIELD = 40, 32  # parts of a face that have a light of their own
 WIDE = 30.0  # px of the model's frame: from how far around a part takes it
 BRIGHTER = 1.5  # times the light on a face is that on a part of it at most: beyond are hands, hair and ground
+TINTED = 1.12  # likewise in each colour
 # 1 on the face, 0 on the ring around it, 1 on the eyes
 _INSIDE = np.repeat([1.0, 0.0, 1.0], [MESH, len(OVAL), len(EYES)])[:, None]
 
@@ -246,8 +247,10 @@ class Mask:
         """
         lighter = skin / self._skin
         usual = np.median(lighter, axis=0)
-        lighter = np.clip(lighter, usual / BRIGHTER, usual * BRIGHTER)
-        field = (self._near @ lighter).reshape(*FIELD, 3).astype(np.float32)
+        local = lighter / usual
+        grey = local.mean(axis=1, keepdims=True)
+        bright, tint = np.clip(grey, 1 / BRIGHTER, BRIGHTER), np.clip(local / grey, 1 / TINTED, TINTED)
+        field = (self._near @ (usual * bright * tint)).reshape(*FIELD, 3).astype(np.float32)
         light: Picture = cv2.resize(field, size[1::-1], interpolation=cv2.INTER_LINEAR)
         return light
 

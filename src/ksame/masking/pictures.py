@@ -14,6 +14,7 @@ from ksame.masking.look import sharpness
 Picture = NDArray[np.float32]
 
 SOFTER = (0.5, 0.8, 1.2, 1.8, 2.7, 4.0)  # px
+SOFTEST = 0.025  # of a face's width: more would take the eyes of a small one
 LEVELS = 3  # the new face at full, half and quarter size: a small face must not alias
 RIM = 0.93  # of a face: what lies further out is half hair and ground, in colours of the axes
 WIDER = 0.88  # likewise of a portrait, whose hair is its own
@@ -55,7 +56,7 @@ def softened(picture: Picture, mesh: FloatArray, sharp: float) -> Picture:
     grey: Picture = cv2.transform(picture, np.full((1, 3), 1 / 3, np.float32))  # blurs as the colours would
     less, last = 0.0, sharpness(grey, mesh)
     for sigma in SOFTER:
-        if last <= sharp:
+        if last <= sharp or sigma > SOFTEST * np.ptp(mesh[:, 0]):
             break
         now = sharpness(cv2.GaussianBlur(grey, (0, 0), sigma), mesh)
         if now <= sharp:  # between the two: in steps it would flicker
