@@ -29,7 +29,6 @@ ALIKE = 0.85
 # the box (models/README.md) are nearer to somebody; for dlib as of new faces in frames, which are further.
 STRANGERS = {"sface": 1.10, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.27}
 USUAL = 1.2
-NEARLY = 0.92  # of how far a new face should be from the old one is enough for one that looks right
 OLD = -1
 QUICK = 3  # recognisers that are asked about every trial
 # How far a woman is from a man, 20 years from none, and a light face from a dark one, in usual distances
@@ -208,24 +207,15 @@ def _choose(
     """Return the new faces of those who are left, as far as there are any; what is tried becomes used.
 
     In the first half of the tries a man must look like one with it on, and a woman like a woman: in poor
-    light and without its hair a portrait may not. Then the best of these is taken if it hides nearly as well
-    as it should; or else what was odd may come again.
+    light and without its hair a portrait may not. Then what was odd may come again: to hide counts for more.
     """
     found: dict[int, _Trial] = {}
     fair: list[_Trial] = []
     odd: list[tuple[int, int]] = []
     order = {i: list(range(len(given.people[i]))) for i in left}
-
-    def settle(least: float) -> None:
-        for one in sorted(fair, key=lambda one: -one.apart):
-            others = [*chosen.values(), *found.values()]
-            if one.person not in found and one.apart > least and _distinct(one, given.old, others):
-                found[one.person] = one
-
     for turn in range(tries):
         picky = turn < tries // 2
         if turn == tries // 2:
-            settle(NEARLY * margin)
             for i, row in odd:
                 used[i, row] = False
             odd.clear()
@@ -253,7 +243,9 @@ def _choose(
                 fair.append(_Trial(i, row, seen, _hides(seen, i, given.old, theirs)))
                 if fair[-1].apart > margin:
                     found[i] = fair[-1]
-    settle(1.0)
+    for one in sorted(fair, key=lambda one: -one.apart):
+        if one.person not in found and _distinct(one, given.old, [*chosen.values(), *found.values()]):
+            found[one.person] = one
     return found
 
 
