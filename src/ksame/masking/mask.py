@@ -1,7 +1,7 @@
 """The mask and its drawing [S 7.3].
 
-A mask is made once per person from a few views of them. To draw a frame then costs a projection on the
-model's axes and a warp of the face's own region; nothing is done to the rest of the frame.
+A mask is made once per person from some views of them. To draw a frame then costs its light and a warp of
+the face's own region; nothing is done to the rest of the frame.
 """
 
 from __future__ import annotations
@@ -68,8 +68,6 @@ class Mask:
     ----------
     model : AppearanceSpace
         What it is drawn with.
-    gamma : (d,)
-        The person's mean code: what frames are compared with.
     gamma_d : (d,)
         The code of the new face. Its shape is the person's, shifted (7.5). Deviation: its texture is the
         pool's and nothing of the person's (gamma_d - gamma in the words of 7.2): with the pool's estimate of
@@ -88,7 +86,6 @@ class Mask:
     """
 
     model: AppearanceSpace
-    gamma: FloatArray
     gamma_d: FloatArray
     shift: FloatArray
     move: FloatArray
@@ -122,7 +119,7 @@ class Mask:
         own = align(np.stack(seen), model.shape).mean(axis=0)
         far = 1.0 if picture is None else FORM
         move = in_form(far * (model.shapes(gamma_d[None])[0] - own), own)
-        return cls(model, gamma, gamma_d, shift, move, own, picture)
+        return cls(model, gamma_d, shift, move, own, picture)
 
     @cached_property
     def base(self) -> tuple[Picture, ...]:
@@ -160,7 +157,8 @@ class Mask:
         code : (d,)
             What the frame shows, smoothed in time: see ``code_of`` and ``calm``.
         texture : str
-            ``code``: the frame's texture reaches the new face through the model's axes only (7.6).
+            ``code``: of the frame's texture only its light reaches the new face (7.6). Deviation: by the
+            colours of 17 spots of skin, not by the model's axes: see ``expressing``.
             ``pixel``: the old pixels are changed (7.7). Gaze and wrinkles stay, and so do moles and scars.
         """
         points = landmarks_of(points, code, self.model)
@@ -313,7 +311,7 @@ class Mask:
 
     def _texture(self, code: FloatArray) -> Picture:
         """Return t_bar + Phi_t beta (3p,) (3.9)."""
-        beta = code[len(self.model.shape_axes) : len(self.gamma)].astype(np.float32)
+        beta = code[len(self.model.shape_axes) :].astype(np.float32)
         t: Picture = self.model.texture.astype(np.float32) + beta @ self._axes
         return t
 
