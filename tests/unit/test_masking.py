@@ -392,9 +392,9 @@ def fake_embed(monkeypatch, seen):
 
 
 def nobody_is_alike(monkeypatch):
-    """Let every recogniser see everything unlike everything."""
-    numbers = itertools.count(1)
-    fake_embed(monkeypatch, lambda name, rgb, points: np.array([[4.0 * next(numbers)]]))
+    """Let every recogniser see everything as unlike everything as anything else."""
+    numbers = itertools.count()
+    fake_embed(monkeypatch, lambda name, rgb, points: 9.0 * np.eye(1, 500, next(numbers)))
 
 
 def test_everybody_gets_another_face_or_none(monkeypatch):
@@ -430,8 +430,8 @@ def test_another_pool_face_is_taken_when_one_is_too_near(monkeypatch):
     assert next(answers, None) is None
 
 
-def test_the_last_judge_has_a_veto(monkeypatch):
-    """Whom three recognisers do not know and the last does gets another face; the last is asked once each."""
+def test_the_last_judge_has_a_veto_and_the_furthest_of_the_others_is_taken(monkeypatch):
+    """Of three faces that hide from the first judges the last knows one, and finds the third furthest."""
     asked = []
 
     def seen(name, rgb, points):
@@ -444,10 +444,28 @@ def test_the_last_judge_has_a_veto(monkeypatch):
     fake_embed(monkeypatch, seen)
     names = ["sface", "mobilefacenet", "dlib", "facenet"]
     (made,) = masks(drawn.model(), [[people()[0]]], pool(), among=1, recognisers=names)
-    second = nearest_first(people()[0], pool())[1]
+    third = nearest_first(people()[0], pool())[2]
     assert made is not None
-    np.testing.assert_allclose(made.shift, pool().shifts[second])
-    assert asked.count("facenet") == 3  # the old face and two new ones
+    np.testing.assert_allclose(made.shift, pool().shifts[third])
+    assert asked.count("facenet") == 4  # the old face and three new ones
+
+
+def test_faces_that_are_like_somebody_are_not_even_tried(monkeypatch):
+    """Of women and of men, those are left that a recogniser finds least like the person."""
+    nobody_is_alike(monkeypatch)
+    far = np.arange(len(pool()), dtype=float)[:, None]
+    male = np.where(np.arange(len(pool())) % 2, 1.0, -1.0)
+    labels = np.column_stack([male, np.zeros((len(pool()), 2))])
+    faces = replace(pool(), labels=labels, seen={"sface": 10 + far, "dlib": 10 + far})
+    promising = choose._promising({"sface": np.zeros((2, 1))}, faces)
+    for gender in (-1, 1):
+        own = np.flatnonzero(male == gender)
+        assert promising[own].tolist() == sorted(promising[own])
+        assert 0.3 < promising[own].mean() < 0.6
+    (made,) = masks(drawn.model(), [[people()[0]]], faces, recognisers=["dlib"])
+    row = int(np.abs(faces.shifts - made.shift).sum(axis=1).argmin())
+    assert promising[row]
+    assert choose._promising({"sface": np.zeros((2, 1))}, pool()).all(), "nobody looked at these"
 
 
 def test_views_are_spread_over_time_and_cut_out(monkeypatch):

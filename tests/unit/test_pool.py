@@ -17,6 +17,7 @@ from ksame.faces.attributes import Attributes
 from ksame.pool import Generator, Pool, build
 from ksame.pool.gan import Net
 from ksame.pool.learn import LEAST, as_conditions, collapse, learn
+from ksame.represent import AppearanceSpace
 
 module = sys.modules["ksame.pool.build"]  # the function of that name hides it
 seeds = st.integers(0, 10**6)
@@ -325,6 +326,28 @@ def test_a_pool_keeps_its_pictures_and_what_they_may_be_used_for(tmp_path):
         replace(small(3), pictures=stored)
     with pytest.raises(UsageError, match="Picture 0 of the pool"):
         replace(small(2), pictures=(b"no picture", stored[1])).picture(0)
+
+
+@pytest.mark.weights
+def test_a_pool_knows_what_recognisers_make_of_its_faces(tmp_path):
+    pool = Pool.shipped()
+    some = replace(
+        pool,
+        codes=pool.codes[:2],
+        deidentified=pool.deidentified[:2],
+        labels=pool.labels[:2],
+        pictures=pool.pictures[:2],
+        seen={},
+    )
+    shown = some.shown_to(["sface"], AppearanceSpace.shipped().shape)
+    np.testing.assert_allclose(shown.seen["sface"], pool.seen["sface"][:2], atol=1e-3)  # half precision
+    shown.save(tmp_path / "pool.npz")
+    again = Pool.load(tmp_path / "pool.npz")
+    assert again.digest == shown.digest != some.digest
+    np.testing.assert_allclose(again.seen["sface"], shown.seen["sface"], atol=1e-3)
+    assert not small().shown_to(["sface"], np.zeros((468, 2))).seen  # there is nothing to look at
+    with pytest.raises(UsageError, match="each recogniser's codes"):
+        replace(small(3), seen={"sface": np.zeros((2, 128))})
 
 
 def test_who_leaves_the_pictures_out_has_the_other_pool(monkeypatch, tmp_path):

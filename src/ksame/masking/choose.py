@@ -26,11 +26,15 @@ AMONG = 12  # pool faces that anybody may get: the nearest one alone would say w
 # Two new faces in the same dim light look alike to recognisers; that one is taken for the other shows nobody.
 ALIKE = 0.85
 # The distance to the nearest of 1,021 people of congress, in distances of one person: half of the people in
-# the box (models/README.md) are nearer to somebody; for dlib as of new faces in frames, which are further.
-STRANGERS = {"sface": 1.10, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.27}
+# the box (models/README.md) are nearer to somebody; for dlib as of new faces in frames, which are further;
+# for SFace 0.05 more, by which a face that was written and found again is nearer to the old one.
+STRANGERS = {"sface": 1.15, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.27}
 USUAL = 1.2
 OLD = -1
 QUICK = 3  # recognisers that are asked about every trial
+NAMED = 3  # trials of each person in any case: the others are asked about the best of them
+UNLIKE = 0.4  # the share of a pool that is least like a person
+SLOWLY = 8  # views that these are shown
 # How far a woman is from a man, 20 years from none, and a light face from a dark one, in usual distances
 GENDER, AGE, LIGHT = 10.0, 2.0, 2.0
 LEVELS = 50.0  # of grey from dark to light
@@ -110,20 +114,23 @@ def masks(
     quick, slow = recognisers[:QUICK], recognisers[QUICK:]
     old = [{name: _codes(views, name) for name in quick} for views in people]
     given = _Given(people, old, quick, near, make, wear, alike)
-    used = np.zeros((len(people), len(pool)), bool)
+    used = np.stack([~_promising(known, pool) for known in old])
     chosen: dict[int, _Trial] = {}
     doubtful: list[_Trial] = []
     told: dict[tuple[int, int], dict[str, FloatArray]] = {}
     left = list(range(len(people)))
     while left:
-        new = _choose(given, left, chosen, used, margin, tries)
-        chosen |= new
+        named = _choose(given, left, chosen, used, margin, tries)
         left = []
-        for one in _asked(given, chosen, new, slow, told):
-            if one.apart <= min(margin, new[one.person].apart):
-                left.append(one.person)
-                doubtful.append(one)
-                del chosen[one.person]
+        for i, some in _asked(given, chosen, named, slow, told).items():
+            good = [
+                new for new, one in zip(some, named[i], strict=True) if new.apart >= min(margin, one.apart)
+            ]
+            if good:
+                chosen[i] = max(good, key=lambda one: one.apart)
+            else:
+                left.append(i)
+                doubtful += some
     for one in sorted(doubtful, key=lambda one: -one.apart):  # better a face that hides enough than a cover
         if one.apart > 1 and one.person not in chosen and _distinct(one, old, chosen.values()):
             chosen[one.person] = one
@@ -175,6 +182,21 @@ def _with_looks(
     return np.hstack([gamma, much * np.nan_to_num(seen)]), np.hstack([pool.codes, much * theirs])
 
 
+def _promising(old: Known, pool: Pool) -> NDArray[np.bool_]:
+    """Return which pool faces (m,) a person may get: those least like them, of women and of men.
+
+    On a person they are nearer, but in much the same order; so fewer need be tried.
+    """
+    if not pool.seen.keys() & old.keys():
+        return np.ones(len(pool), bool)
+    faces = [{name: codes[[row]] for name, codes in pool.seen.items()} for row in range(len(pool))]
+    far = np.array([_far(face, old) for face in faces])
+    male = pool.labels[:, 0] > 0
+    return np.array(
+        [(far[row] >= np.quantile(far[male == male[row]], 1 - UNLIKE)) for row in range(len(pool))]
+    )
+
+
 class _Given(NamedTuple):
     """What new faces are chosen from and by."""
 
@@ -203,27 +225,32 @@ def _choose(
     used: NDArray[np.bool_],
     margin: float,
     tries: int,
-) -> dict[int, _Trial]:
-    """Return the new faces of those who are left, as far as there are any; what is tried becomes used.
+) -> dict[int, list[_Trial]]:
+    """Return new faces for those who are left, as far as there are any; what is tried becomes used.
 
-    In the first half of the tries a man must look like one with it on, and a woman like a woman: in poor
-    light and without its hair a portrait may not. Then what was odd may come again: to hide counts for more.
+    All that hide well among the first few, or else the first that does. In the first half of the tries a man
+    must look like one with it on, and a woman like a woman: in poor light and without its hair a portrait
+    may not. Then what was odd may come again: to hide counts for more.
     """
-    found: dict[int, _Trial] = {}
+    found: dict[int, list[_Trial]] = {}
     fair: list[_Trial] = []
     odd: list[tuple[int, int]] = []
     order = {i: list(range(len(given.people[i]))) for i in left}
+
+    def taken(but: int | None = None) -> list[_Trial]:
+        return [*chosen.values(), *(one for i, some in found.items() if i != but for one in some)]
+
     for turn in range(tries):
         picky = turn < tries // 2
         if turn == tries // 2:
             for i, row in odd:
                 used[i, row] = False
             odd.clear()
-        still = [i for i in left if i not in found]
-        free = ~used[still]
-        free[:, [one.row for one in (*chosen.values(), *found.values())]] = False
+        still = [i for i in left if turn < NAMED or i not in found]
         if not still:
             break
+        free = ~used[still]
+        free[:, [one.row for one in taken()]] = False
         try:
             rows = given.near(still, ~free).tolist()
         except CannotGuarantee:  # not each of them can have another face
@@ -232,20 +259,20 @@ def _choose(
             continue
         for i, row in zip(still, rows, strict=True):
             used[i, row] = True
-            theirs = [one.seen for one in (*chosen.values(), *found.values())]
-            best = max([1.0, *(one.apart for one in fair if one.person == i)])
-            mask = given.make(i, row)
+            mask, theirs = given.make(i, row), [one.seen for one in taken(i)]
             if picky and not given.alike(i, mask):
                 odd.append((i, row))
                 continue
-            seen = _tried(given, i, mask, theirs, best, order[i])
+            least = max(
+                [1.0, *(min(one.apart, margin) for one in (*fair, *found.get(i, ())) if one.person == i)]
+            )
+            seen = _tried(given, i, mask, theirs, least, order[i])
             if seen is not None:
-                fair.append(_Trial(i, row, seen, _hides(seen, i, given.old, theirs)))
-                if fair[-1].apart > margin:
-                    found[i] = fair[-1]
+                one = _Trial(i, row, seen, _hides(seen, i, given.old, theirs))
+                (found.setdefault(i, []) if one.apart > margin else fair).append(one)
     for one in sorted(fair, key=lambda one: -one.apart):
-        if one.person not in found and _distinct(one, given.old, [*chosen.values(), *found.values()]):
-            found[one.person] = one
+        if one.person not in found and _distinct(one, given.old, taken()):
+            found[one.person] = [one]
     return found
 
 
@@ -264,7 +291,12 @@ def _hides(seen: Known, i: int, old: Sequence[Known], new: Sequence[Known]) -> f
     others = [known for j, known in enumerate(old) if j != i]
     if apart(seen, others) <= 1 or apart(seen, new) <= ALIKE:
         return 0.0
-    far = ((name, apart({name: codes}, [old[i]])) for name, codes in seen.items())
+    return _far(seen, old[i])
+
+
+def _far(seen: Known, old: Known) -> float:
+    """Return how far a face is from an old one: see ``_hides``."""
+    far = ((name, apart({name: codes}, [old])) for name, codes in seen.items() if name in old)
     return min(1 + (ratio - 1) / (STRANGERS.get(name, USUAL) - 1) for name, ratio in far)
 
 
@@ -298,35 +330,39 @@ def _tried(
 def _asked(
     given: _Given,
     chosen: Mapping[int, _Trial],
-    new: Mapping[int, _Trial],
+    named: Mapping[int, Sequence[_Trial]],
     judges: Sequence[str],
     told: dict[tuple[int, int], dict[str, FloatArray]],
-) -> list[_Trial]:
+) -> dict[int, list[_Trial]]:
     """Return new faces with how far they are apart to further judges too, from everybody old and new.
 
     ``told`` is what they made of each person's pool faces by their rows, and of the old face, whose row is
     ``OLD``; it becomes more.
     """
+    new = [one for some in named.values() for one in some]
     if not judges or not new:
-        return []
-    shown: dict[tuple[int, int], Sequence[View]] = {(i, OLD): views for i, views in enumerate(given.people)}
-    for i, one in chosen.items():
-        if (i, one.row) not in told:
-            mask = given.make(i, one.row)
-            shown[i, one.row] = _by_two(partial(given.wear, i, mask), range(len(given.people[i])))
+        return {i: list(some) for i, some in named.items()}
     weights.let_go("gender", *given.judges)  # the slow one takes 200 MB, twice that if asked twice at once
+    some = [spread(range(len(views)), SLOWLY) for views in given.people]
     for judge in judges:
-        for key, views in shown.items():
-            known = told.setdefault(key, {})
+        for i, views in enumerate(given.people):
+            known = told.setdefault((i, OLD), {})
             if judge not in known:
-                known[judge] = np.concatenate([_code(judge, view) for view in views])
+                known[judge] = np.concatenate([_code(judge, views[view]) for view in some[i]])
+        for i, row, _, _ in new:
+            mask = given.make(i, row)
+            worn = (_code(judge, given.wear(i, mask, view)) for view in some[i])
+            told.setdefault((i, row), {})[judge] = np.concatenate([*worn])
         weights.let_go(judge)
     old = [told[i, OLD] for i in range(len(given.people))]
-    seen = {i: told[i, one.row] for i, one in chosen.items()}
-    return [
-        one._replace(apart=_hides(seen[i], i, old, [seen[j] for j in seen if j != i]))
-        for i, one in new.items()
-    ]
+    asked: dict[int, list[_Trial]] = {i: [] for i in named}
+    for one in new:
+        others = [
+            told[other.person, other.row] for other in (*chosen.values(), *new) if other.person != one.person
+        ]
+        far = _hides(told[one.person, one.row], one.person, old, others)
+        asked[one.person].append(one._replace(apart=min(one.apart, far)))
+    return asked
 
 
 def apart(new: Known, others: Sequence[Known]) -> float:

@@ -6,9 +6,9 @@ direction. No real person's face takes part, so that a pool may be published wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -26,7 +26,7 @@ from ksame.pool.generator import Generator, arrays, conditions, digest
 from ksame.render import Surrogate, portrait
 from ksame.replace import kdiff
 from ksame.represent import AppearanceSpace
-from ksame.represent.embedding import RECOGNISERS, Recogniser, default_recogniser
+from ksame.represent.embedding import RECOGNISERS, Recogniser, default_recogniser, embed
 
 SMILING = -0.9  # [S 8.4.3 (a)]: just neutral
 # Deviation: the paper takes faces that score above 0.6 [S 8.4.3 (c)], which means something for LSGAN only;
@@ -63,6 +63,8 @@ class Pool:
         a face is worn as it is, so that its two codes are one.
     licence : str
         What its faces may not be used for, in one sentence, if there is such a thing.
+    seen : mapping of str to (m, e)
+        What recognisers make of the pictures: see ``shown_to``.
     """
 
     codes: FloatArray
@@ -73,6 +75,7 @@ class Pool:
     checked: str
     pictures: tuple[bytes, ...] = ()
     licence: str = ""
+    seen: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check that the arrays are parallel, and keep them from being changed."""
@@ -82,6 +85,8 @@ class Pool:
             raise UsageError(f"A pool has two codes and the labels of each face. Got {shapes}.")
         if len(self.pictures) not in (0, m):
             raise UsageError(f"A pool has a picture of each face, or none. Got {len(self.pictures)} of {m}.")
+        if any(len(codes) != m for codes in self.seen.values()):
+            raise UsageError("A pool has each recogniser's codes of all its faces, or none.")
         for array in (self.codes, self.deidentified, self.labels):
             array.flags.writeable = False
 
@@ -127,6 +132,23 @@ class Pool:
             raise UsageError(f"Picture {row} of the pool is not one: make the pool again (ksame pool build).")
         return np.asarray(stored, np.uint8)
 
+    def shown_to(self, recognisers: Sequence[str], shape: FloatArray) -> Self:
+        """Return the pool with what recognisers make of its pictures.
+
+        So it is known which faces are unlike somebody's before any is tried on. ``shape`` (468, 2) is that
+        of the appearance model.
+        """
+
+        def codes(name: str) -> FloatArray:
+            faces = [
+                embed(name, face, shape[None])
+                for face in map(self.picture, range(len(self)))
+                if face is not None
+            ]
+            return np.concatenate(faces).astype(np.float64)
+
+        return replace(self, seen={name: codes(name) for name in recognisers} if self.pictures else {})
+
     def _arrays(self) -> dict[str, NDArray[Any]]:
         columns = {name: getattr(self, name).astype(np.float32) for name in _COLUMNS}
         columns |= {name: np.array(getattr(self, name)) for name in ("k", "space", "checked")}
@@ -134,7 +156,7 @@ class Pool:
             columns["pictures"] = np.frombuffer(b"".join(self.pictures), np.uint8)
             columns["ends"] = np.cumsum([len(one) for one in self.pictures])
             columns["licence"] = np.array(self.licence)
-        return columns
+        return columns | {_SEEN + name: codes.astype(np.float16) for name, codes in self.seen.items()}
 
     def save(self, path: str | Path) -> None:
         """Write the pool as npz, in single precision, without pickle."""
@@ -155,7 +177,12 @@ class Pool:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a pool; a file that is not one is refused in one sentence."""
-        file = arrays(path, [*_COLUMNS, "k", "space", "checked"], "a pool of identities", also=_PICTURED)
+        file = arrays(
+            path,
+            [*_COLUMNS, "k", "space", "checked"],
+            "a pool of identities",
+            also=[*_PICTURED, *(_SEEN + name for name in RECOGNISERS)],
+        )
         columns = {name: file[name].astype(np.float64) for name in _COLUMNS}
         joined, ends = (file.get(name, np.zeros(0, np.uint8)) for name in _PICTURED[:2])
         return cls(
@@ -165,9 +192,15 @@ class Pool:
             checked=str(file["checked"]),
             pictures=tuple(part.tobytes() for part in np.split(joined, ends)[:-1]),
             licence=str(file.get("licence", "")),
+            seen={
+                name.removeprefix(_SEEN): codes.astype(np.float64)
+                for name, codes in file.items()
+                if name.startswith(_SEEN)
+            },
         )
 
 
+_SEEN = "seen by "
 _PICTURED = ("pictures", "ends", "licence")
 _COLUMNS = ("codes", "deidentified", "labels")
 

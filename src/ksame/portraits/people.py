@@ -101,7 +101,8 @@ def _pool(found: list[_Person], space: AppearanceSpace, licence: str) -> Pool:
     codes = np.stack([one.code for one in found])
     labels = np.stack([one.label for one in found])
     pictures = tuple(one.picture for one in found)
-    return Pool(codes, codes.copy(), labels, 1, space.digest, _said(), pictures, licence)
+    pool = Pool(codes, codes.copy(), labels, 1, space.digest, _said(), pictures, licence)
+    return pool.shown_to([name for name in RECOGNISERS if weights.cached(name)], space.shape)
 
 
 @dataclass(eq=False)
