@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ksame import media, render, weights
+from ksame.ahead import ahead
 from ksame.core import FloatArray, Guarantee, InputError, UsageError
 from ksame.faces.detect import detect
 from ksame.faces.landmarks import landmarks
@@ -40,6 +42,7 @@ from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
 from ksame.scenes import file_names
 
 AHEAD = 3  # pictures that the code of one is smoothed over, to either side
+LATER = 2  # pictures more that are coded before one is drawn, or whoever draws would wait for the code
 BLOCK = 32  # pictures whose tracks are looked up together
 WAITING = 32_000_000  # bytes of pictures that wait for being written, at most
 AROUND = "hair, ears, body, voice, place and way of moving are still there"
@@ -363,7 +366,7 @@ class Disguised:
     def _filmed(self, path: Path) -> Making:
         """Write the video; return where a second detector still saw an untouched face, and what to know."""
         untouched: list[Untouched] = []
-        frames = media.frames(self.video.clip.path, broken=[])
+        frames = ahead(media.frames(self.video.clip.path, broken=[]))
         with _one_thread_each():
             written = media.write_video(
                 self.video.clip, path, self._drawn(frames, untouched), audio=self.audio, quality=self.quality
@@ -403,16 +406,21 @@ class Disguised:
     ) -> Iterator[tuple[media.Frame, list[Coded | None]]]:
         """Yield each picture with the codes of itself, in the middle, and of its neighbours in time."""
         waiting: deque[media.Frame] = deque()
-        codes: deque[Coded | None] = deque([None] * (2 * AHEAD + 1), maxlen=2 * AHEAD + 1)
+        codes: deque[Coded | None] = deque([None] * AHEAD)
+
+        def first() -> tuple[media.Frame, list[Coded | None]]:
+            near = list(islice(codes, 2 * AHEAD + 1))
+            codes.popleft()
+            return waiting.popleft(), near
+
         for frame in frames:
             waiting.append(frame)
             codes.append(pool.submit(self._codes, frame))
-            if len(waiting) > AHEAD:
-                yield waiting.popleft(), list(codes)
-        codes.extend([None] * (AHEAD - len(waiting)))
+            if len(waiting) > AHEAD + LATER:
+                yield first()
+        codes.extend([None] * AHEAD)
         while waiting:
-            codes.append(None)
-            yield waiting.popleft(), list(codes)
+            yield first()
 
     def _codes(self, frame: media.Frame) -> dict[int, FloatArray]:
         """Return gamma' of every face of a picture that will be drawn, by the number of its track."""

@@ -17,6 +17,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from ksame.ahead import ahead
 from ksame.core import FloatArray, UsageError
 from ksame.faces.detect import DETECTORS, Boxes, in_parts, passes, resized, suppress, turned_back
 from ksame.faces.follow import (
@@ -177,22 +178,25 @@ def watch(
 def _searched(frames: Iterable[Picture], threads: int) -> Iterator[_Seen]:
     """Yield the pictures with what the detectors find, searched a few ahead."""
     waiting: deque[tuple[Future[_Seen], float]] = deque()
-    thumb: NDArray[np.float32] | None = None
     last = 0.0
     with ThreadPoolExecutor(threads) as pool:
-        for frame in frames:
-            rgb = frame.rgb
-            scale = min(1.0, SMALL / max(rgb.shape[:2]))
-            small = resized(rgb, scale)
-            before, thumb = thumb, _thumbnail(small)
-            change = 0.0 if before is None else _change(before, thumb)
-            waiting.append((pool.submit(_search, frame.index, rgb, small, change), change))
+        for frame, small, change in ahead(_reduced(frames)):
+            waiting.append((pool.submit(_search, frame.index, frame.rgb, small, change), change))
             if len(waiting) > 2 * threads:
                 yield _judged(waiting, last)
                 last = waiting.popleft()[1]
         while waiting:
             yield _judged(waiting, last)
             last = waiting.popleft()[1]
+
+
+def _reduced(frames: Iterable[Picture]) -> Iterator[tuple[Picture, RGB, float]]:
+    """Yield each picture, the same reduced, and how much it differs from the one before."""
+    thumb: NDArray[np.float32] | None = None
+    for frame in frames:
+        small = resized(frame.rgb, min(1.0, SMALL / max(frame.rgb.shape[:2])))
+        before, thumb = thumb, _thumbnail(small)
+        yield frame, small, 0.0 if before is None else _change(before, thumb)
 
 
 def _thumbnail(rgb: RGB) -> NDArray[np.float32]:

@@ -26,6 +26,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
+from ksame.ahead import ahead
 from ksame.core import KSameError, UsageError
 from ksame.media._sound import disguised, kept
 from ksame.media._video import Clip, Frame
@@ -143,14 +144,13 @@ def _weave(
     """Write pictures and sound side by side, so that neither waits in memory for the other."""
     units = next(e.units for e in ENCODERS.values() if e.name == stream.codec_context.codec.name)
     clean = BitStreamFilterContext(f"filter_units=remove_types={units}", stream) if units else None
-    by, waiting = VideoReformatter(), next(sound, None)
+    waiting = next(sound, None)
     count, begin, end = 0, 0, 0
-    for frame in frames:
-        _check_frame(frame, clip, count)
+    for frame, picture in ahead(_pictures(frames, clip, stream), 1):
         while waiting is not None and waiting.dts * waiting.time_base <= frame.time:  # type: ignore[operator]
             out.mux(waiting)
             waiting = next(sound, None)
-        _mux(out, stream, clean, stream.encode(_picture(frame, clip, stream, by)))
+        _mux(out, stream, clean, stream.encode(picture))
         begin = begin if count else frame.pts
         count, end = count + 1, frame.pts + frame.duration
     if not count:
@@ -173,6 +173,14 @@ def _mux(
         for part in [packet] if clean is None else clean.filter(packet):
             part.stream, part.time_base = stream, clock
             out.mux(part)
+
+
+def _pictures(frames: Iterable[Frame], clip: Clip, stream: VideoStream) -> Iterator[tuple[Frame, VideoFrame]]:
+    """Yield each frame and what the encoder takes of it."""
+    by = VideoReformatter()
+    for count, frame in enumerate(frames):
+        _check_frame(frame, clip, count)
+        yield frame, _picture(frame, clip, stream, by)
 
 
 def _picture(frame: Frame, clip: Clip, stream: VideoStream, by: VideoReformatter) -> VideoFrame:
