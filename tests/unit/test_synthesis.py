@@ -40,6 +40,24 @@ def test_styles_are_the_mapping_of_noise_and_their_mean_never_changes(small):
     assert np.abs(small.mean).max() < 0.1  # of 4,000
 
 
+def mapping(make):
+    """Return a generator with another mapping: a function from noise (1, 3) to a style (1, 4)."""
+    from openvino import Model, opset13
+
+    z = opset13.parameter([1, generators.NOISE], np.float32, name="z")
+    return Generator("", Model([make(opset13, z)], [z], "mapping"), None)
+
+
+def test_styles_are_made_one_by_one_where_many_would_come_out_otherwise(small, monkeypatch):
+    monkeypatch.setattr(Generator, "width", 3)
+    z = np.random.default_rng(0).normal(size=(5, 3))
+    largest = mapping(lambda op, z: op.subtract(z, op.reduce_max(z, op.constant([0, 1]), True)))
+    np.testing.assert_allclose(largest.styles(z), z - z.max(axis=1, keepdims=True), atol=1e-5)
+    fixed = mapping(lambda op, z: op.reshape(z, op.constant(np.array([1, 3])), False))
+    np.testing.assert_allclose(fixed.styles(z), z, atol=1e-6)
+    assert (small._map[1], largest._map[1], fixed._map[1]) == (synthesis._MANY, 1, 1)
+
+
 @settings(max_examples=15)
 @given(st.integers(0, 10**6))
 def test_each_layer_gets_its_own_row_in_the_order_of_their_numbers(small, seed):

@@ -27,6 +27,7 @@ __all__ = ["Generator"]
 
 _BANDS = "Slice_764/Split"  # MobileStyleGAN's last wavelet: it is given the picture's bands at half size
 _SAMPLES = 4000  # styles whose mean is the centre of the space
+_MANY = 256  # styles at a time
 _WHEEL = "random_face/data/{}Network"
 
 
@@ -130,7 +131,9 @@ class Generator:
 
     def styles(self, z: FloatArray) -> FloatArray:
         """Return the styles (n, width) of noise (n, noise)."""
-        found = [np.array(self._map(one[None].astype(np.float32))[0]) for one in z]
+        network, many = self._map
+        some = np.split(z, range(many, len(z), many)) if len(z) else []
+        found = [np.array(network(one.astype(np.float32))[0]) for one in some]
         return np.concatenate(found).astype(np.float64) if found else np.zeros((0, self.width))
 
     def draw(self, rows: FloatArray, *, half: bool = False) -> NDArray[np.uint8]:
@@ -160,8 +163,17 @@ class Generator:
         return _reduced(_shown(raw)) if half else _shown(raw)
 
     @cached_property
-    def _map(self) -> Any:
-        return _compiled(self._mapping)
+    def _map(self) -> tuple[Any, int]:
+        """The mapping, and how many styles it makes at a time: one, if many would come out otherwise."""
+        alone, wide = _compiled(self._mapping), self._mapping.clone()
+        z = np.random.default_rng(0).standard_normal((2, self.noise)).astype(np.float32)
+        try:
+            wide.reshape({wide.inputs[0]: [-1, self.noise]})
+            together = _compiled(wide)
+            alike = np.allclose(together(z)[0], np.concatenate([alone(one[None])[0] for one in z]), atol=1e-5)
+        except RuntimeError:
+            return alone, 1
+        return (together, _MANY) if alike else (alone, 1)
 
     @cached_property
     def _network(self) -> Any:
