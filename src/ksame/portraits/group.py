@@ -31,7 +31,7 @@ PARTED = "neutral and smiling photos of a group are counted apart"
 TONES = (("dark", -30.0), ("brown", 10.0), ("tan", 28.0), ("light", np.inf))
 """Classes of the typology angle, up to; the usual three lightest are one here."""
 _BLOCK = 6
-_LIGHT, _AGE = 1.5, 0.35  # what a standard deviation counts beside a code of length 1
+_LIGHT, _AGE = 4.0, 0.7  # what a standard deviation counts beside a code of length 1
 
 
 class Seen(NamedTuple):
