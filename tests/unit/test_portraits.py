@@ -270,6 +270,50 @@ def test_wishes_are_means_of_people_and_leave_no_doubt_of_gender():
     assert "ground" in surrogate._wishes(seen, groups, plain=True)[0]
 
 
+def studio(space, generator, wish):
+    """Return a studio with random styles, for one group of two people."""
+    groups, codes = Partition([0, 0], k=2), np.stack([space.mean, space.mean])
+    return surrogate._Studio(
+        space, generator, codes, {}, groups, [wish], np.random.default_rng(0), helpers=None
+    )
+
+
+WISH = {
+    "gender": 4.0, "age": 40.0, "smile": -1.5, "light": 60.0, "tone": 40.0, "yaw": 0.0, "nose": 60.0,
+    "lips": 21.0, "width": 190.0,
+}  # fmt: skip
+
+
+@pytest.mark.weights
+def test_codes_are_asked_for_what_is_wished_and_keep_what_is_near_enough(space, generator):
+    here = studio(space, generator, WISH)
+    told = {**WISH, "nose": 60.5, "lips": 40.0, "gender": 5.0, "smile": 2.0, "hat": 9.0}
+    base = space.steered(space.mean, told)
+    asked = dict(zip(ATTRIBUTES, here._asked(base[None], WISH)[0], strict=True))
+    assert asked["nose"] == pytest.approx(60.5, abs=0.01)  # within the span
+    assert asked["lips"] == pytest.approx(21 + surrogate._NEAR["lips"] / 2)
+    assert asked["gender"] == pytest.approx(5, abs=0.01) and asked["smile"] == -1.5
+    assert asked["light"] == 60 + surrogate._LIGHTER["light"] and asked["hat"] < space.level[column("hat")]
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("length", [0.01, 0.8, 5.0])
+def test_geometry_and_colour_are_as_far_out_as_pictures_are_good(space, generator, length):
+    here = studio(space, generator, WISH)
+    code = space.mean + length * here.styles[0]
+    for made in (here._reined(code), here._steered(code, WISH)):
+        far = [np.linalg.norm(half) * 2**0.5 / here.usual for half in np.split(made - space.mean, 2)]
+        for by, (low, high) in zip(far, surrogate._OUT, strict=True):
+            assert low - 1e-9 <= by <= high + 1e-9
+
+
+def test_who_smiles_more_than_asked_is_not_off():
+    seen = {**WISH, "gender": 9.0, "smile": -1.2, "nose": 63.0}
+    off = surrogate._off(WISH, seen)
+    assert off["gender"] == off["smile"] == off["age"] == 0 and off["nose"] == -3
+    assert surrogate._off(WISH, {**seen, "smile": 0.0})["smile"] == -1.5
+
+
 # people who do not exist, as a pool
 
 

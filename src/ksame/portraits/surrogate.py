@@ -26,23 +26,26 @@ from ksame.represent.synthesis import Generator
 
 __all__ = ["THRESHOLDS", "Portraits", "known", "portraits", "recognised", "smiles"]
 
-GAIN = 1.3  # a mean of people, read off by a regression, is paler than any of them
-SPIRIT = 0.7  # how much of a random face goes in: means of groups are too much alike
+GAIN = 1.1  # a mean of people, read off by a regression, is paler than any of them
+SPIRIT = 0.9  # how much of a random face goes in: means of groups are too much alike
 MALE, SMILING, NEUTRAL = 4.0, 3.0, -1.5  # log odds at which nobody doubts it
+_SEEN, _ASKED = {"gender": 2.0, "smile": 1.0}, {"gender": 3.0, "smile": 2.0}  # log odds that are enough
 PLAIN = 1.0  # of the ground
-_NEAR = {"gender": 2.0, "age": 5.0, "smile": 1.5, "light": 1.5, "tone": 8.0, "yaw": 4.0}
-_NEAR |= {"nose": 2.0, "lips": 2.0, "width": 6.0}  # near enough
+_NEAR = {"gender": 2.0, "age": 6.0, "smile": 1.5, "light": 1.5, "tone": 10.0, "yaw": 5.0}
+_NEAR |= {"nose": 2.5, "lips": 2.5, "width": 6.0}  # near enough
+_VARIED = ("age", "nose", "lips", "width")  # set to a span: set to the same, portraits are too much alike
 _FLAWED = {"ground": 3.6, "hat": -2.35, "glasses": -1.6}  # from where on there is what nobody asked for
 _ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
 _CORRECTIONS, _ENOUGH = 2, 1.3  # of a picture at most, and times what is near enough that need none
 _FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
 _STEP = 0.7  # of what is off, that a correction makes good
-_EXPOSED = 4.0  # of L*, at most: what is still off then
+_EXPOSED = 4.0, 0.1  # of L*, or as a share of it, at most: what is still off then
 _TRIES = 5  # random faces more for a group whom no weights protect
-_SPIRITS = 1500  # random styles to choose from, at least
-_KIN = 0.2  # the share of them whose skin is nearest to a group's
-_OUT = (0.72, 0.8)  # of how far random styles are from the mean: nearer portraits are alike, farther out
-# there are hands, hats and neighbours
+_SPIRITS = 3000  # random styles to choose from, at least: few of them have dark skin
+_KIN = 8.0, 300  # L* that the skin of those may be off a group's, and how many are looked at
+_OUT = ((0.8, 0.88), (0.0, 0.82))  # of how far random styles are from the mean, geometry and colour: nearer
+# portraits are alike, farther out there are hands, hats and neighbours, or coloured light
+_LIGHTER = {"light": 3.5, "tone": 7.0}  # that is asked for: pictures are darker than a line would have them
 _AMONG = 40  # of those that nobody has yet, the ones that must be changed least to fit a group
 _HELPERS = 3  # at most: one draws, by all cores, while the others look and judge
 _SHRUNK = (1.0, 0.8, 0.64)  # of what is special about a code: too far out there is no face
@@ -254,7 +257,7 @@ class _Studio:
         wish = self.wishes[number]
         own = np.abs(self.lights - wish["light"])
         own[self.used] = np.inf
-        kin = np.argsort(own)[: max(_AMONG, round(_KIN * (len(own) - len(self.used))))]
+        kin = np.argsort(own)[: max(_AMONG, min(int((own < _KIN[0]).sum()), _KIN[1]))]
         begun = self.space.mean + GAIN * (code - self.space.mean) + SPIRIT * self.styles[kin]
         some = np.argsort(self.space.effort(begun, self._asked(begun, wish)))[:_AMONG]
         steered = np.stack([self._steered(one, wish) for one in begun[some]])
@@ -270,24 +273,35 @@ class _Studio:
         return plan
 
     def _asked(self, codes: FloatArray, wish: Mapping[str, float]) -> FloatArray:
-        """Return the attributes (n, a) that codes should get: the wishes, and less than usual of the rest."""
+        """Return the attributes (n, a) that codes should get: near the wishes, else rather less.
+
+        What is near enough by itself stays: set to the same, portraits would be more alike than people.
+        """
         told = self.space.told(codes)
         asked = told.copy()
         for name in _FLAWED:
             at = ATTRIBUTES.index(name)
-            asked[:, at] = np.minimum(told[:, at], self.space.level[at] - 0.5 * self.space.unit[at])
+            asked[:, at] = np.minimum(told[:, at], self.space.level[at] - 0.8 * self.space.unit[at])
         for name, value in wish.items():
-            asked[:, ATTRIBUTES.index(name)] = value
+            at, to = ATTRIBUTES.index(name), value + _LIGHTER.get(name, 0)
+            near = 0.5 * _NEAR[name] if name in _VARIED else 0.0
+            span = _enough(to, _ASKED[name]) if name in _ASKED else (to - near, to + near)
+            asked[:, at] = np.clip(told[:, at], *span)
         return asked
 
     def _steered(self, code: FloatArray, wish: Mapping[str, float]) -> FloatArray:
         """Return a code that is set to what is wished for, and as far out as pictures are good."""
         asked = dict(zip(ATTRIBUTES, self._asked(code[None], wish)[0].tolist(), strict=True))
-        special = self.space.steered(code, asked) - self.space.mean
-        far = float(np.linalg.norm(special)) / self.usual
-        if far < _OUT[0]:  # and what is made longer shows too much of what is wished for
-            return self.space.steered(self.space.mean + _OUT[0] / far * special, asked)
-        return self.space.mean + min(1.0, _OUT[1] / far) * special
+        once = self._reined(self.space.steered(code, asked))
+        return self._reined(self.space.steered(once, asked))  # what was made longer shows too much of it
+
+    def _reined(self, code: FloatArray) -> FloatArray:
+        """Return a code whose geometry and colour are as far from the mean as pictures are good."""
+        halves = np.split(code - self.space.mean, 2)
+        far = [max(float(np.linalg.norm(half)), 1e-9) * np.sqrt(2) / self.usual for half in halves]
+        kept = [half * np.clip(by, *out) / by for half, by, out in zip(halves, far, _OUT, strict=True)]
+        reined: FloatArray = self.space.mean + np.concatenate(kept)
+        return reined
 
     def _sketch_of(self, number: int) -> _Take:
         """Draw what a group is to be drawn from, and judge it."""
@@ -332,7 +346,7 @@ class _Studio:
                 break
             off = _off(self.wishes[number], _named(now.seen))
             step = {name: float(np.clip(_STEP * by, -most[name], most[name])) for name, by in off.items()}
-            now = self._looked_at(self.space.moved(now.code, step), number)
+            now = self._looked_at(self._reined(self.space.moved(now.code, step, same=True)), number)
             lit = self._exposed(now, number)
             if max(lit.error, 1) + lit.flaws < max(best.error, 1) + best.flaws:
                 best = lit
@@ -342,8 +356,9 @@ class _Studio:
         """Expose a take so that its skin is as light as wished for."""
         if take.seen is None:
             return take
-        light = max(_named(take.seen)["light"], 2 * _EXPOSED)
-        gain = 1 + float(np.clip(self.wishes[number]["light"] - light, -_EXPOSED, _EXPOSED)) / light
+        light = max(_named(take.seen)["light"], 2 * _EXPOSED[0])
+        most = max(_EXPOSED[0], _EXPOSED[1] * light)
+        gain = 1 + float(np.clip(self.wishes[number]["light"] - light, -most, most)) / light
         return self._measured(take, seen_exposed(take.seen, gain, self.space), number)._replace(gain=gain)
 
     def _flaws(self, seen: Drawn, wish: Mapping[str, float]) -> float:
@@ -377,10 +392,17 @@ def _named(seen: Drawn) -> dict[str, float]:
 def _off(wish: Mapping[str, float], seen: Mapping[str, float]) -> dict[str, float]:
     """Return by how much a picture misses each wish; who looks more like a man than wished misses none."""
     off = {name: wish[name] - seen[name] for name in _NEAR}
-    for name, enough in (("gender", 2.0), ("smile", 1.0)):
-        if seen[name] * wish[name] > 0 and abs(seen[name]) >= min(enough, abs(wish[name])):
+    for name, enough in _SEEN.items():
+        low, high = _enough(wish[name], enough)
+        if low <= seen[name] <= high:
             off[name] = 0.0
     return off
+
+
+def _enough(wish: float, enough: float) -> tuple[float, float]:
+    """Return the span of log odds on a wish's side that are enough for it."""
+    least = min(enough, abs(wish))
+    return (least, np.inf) if wish > 0 else (-np.inf, -least)
 
 
 def _wishes(attributes: FloatArray, partition: Partition, plain: bool) -> list[dict[str, float]]:

@@ -177,14 +177,17 @@ class GeneratorSpace:
         told: FloatArray = self.level + self.unit * ((codes - self.mean) @ self.slope.T)
         return told
 
-    def moved(self, code: FloatArray, by: Mapping[str, float]) -> FloatArray:
+    def moved(self, code: FloatArray, by: Mapping[str, float], *, same: bool = False) -> FloatArray:
         """Return a code (d,) changed so that attributes change by as much, in the likeliest way.
 
-        Attributes named with 0 stay as they are; those that are not named go along.
+        Attributes named with 0 stay as they are; those that are not named go along. ``same``: light and tone
+        are changed by colour alone, so that nobody gets the features that go with another skin.
         """
         rows = [ATTRIBUTES.index(name) for name in by]
         step = np.array(list(by.values())) / self.unit[rows]
         slope, reach = self.slope[rows], self.reach[:, rows]
+        if same:
+            reach[: len(code) // 2, [name in ("light", "tone") for name in by]] = 0
         ways = slope @ reach  # (c, c)
         ways += 1e-6 * np.trace(ways) / len(rows) * np.eye(len(rows))
         return code + reach @ np.linalg.solve(ways, step)
