@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any, NamedTuple, Self
 
 import cv2
@@ -25,6 +27,8 @@ INNER_LIPS = (78, 191, 80, 81, 82, 13, 312, 311, 310, 415, 308, 324, 318, 402, 3
 OVAL = (10, 338, 297, 332, 284, 251, 389, 356, 454, 323, 361, 288, 397, 365, 379, 378, 400, 377,
         152, 148, 176, 149, 150, 136, 172, 58, 132, 93, 234, 127, 162, 21, 54, 103, 67, 109)
 # fmt: on
+# points of cheeks, nose and the middle of the forehead: away from beards, hair, brows and glasses
+SKIN = (36, 50, 101, 117, 118, 205, 266, 280, 330, 346, 347, 425, 5, 195, 197, 9, 151)
 
 
 GROUND = 236  # the plain ground of a portrait, on the 0 .. 255 scale
@@ -49,6 +53,15 @@ class Frame(NamedTuple):
 
 FRAME = Frame(256, 320, np.array([[84.0, 136], [172, 136], [128, 186], [94, 228], [162, 228]]))
 FACE = np.array([[18.0, 30.0, 238.0, 315.0]])  # where the face of a portrait is on it, xyxy
+
+
+@cache
+def mean_mesh() -> FloatArray:
+    """Return the mean mesh (468, 2) of the appearance model in the box, on the canonical frame."""
+    with resources.as_file(resources.files("ksame") / "models" / "appearance.npz") as path:
+        mesh: FloatArray = np.load(path)["shape"]
+    mesh.flags.writeable = False
+    return mesh
 
 
 def five_points(points: ArrayLike) -> FloatArray:

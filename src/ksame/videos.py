@@ -33,7 +33,7 @@ from ksame.faces.track import Track, kept, marked, people, tracks, watch
 from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.gather import Watch
 from ksame.journal import Journal, seed_of
-from ksame.masking import QUICK, Mask, View, calm, code_of, look, looks, masks
+from ksame.masking import QUICK, Mask, View, calm, code_of, in_place, look, looks, masks
 from ksame.openset import VIEWS, Texture, assumed, closer, judges, limits, pool_of
 from ksame.pool import Pool
 from ksame.release import Failure, Making, Private, Release, Row, Untouched
@@ -461,7 +461,7 @@ class Disguised:
                 continue
             seen = [one is not None for one in codes]
             filled = np.stack([code if one is None else one for one in codes])
-            smoothed = calm(filled, seen)[AHEAD]
+            smoothed = in_place(calm(filled, seen)[AHEAD], code, mask.model)
             rgb = mask.draw(rgb, track.mesh(frame.index), smoothed, texture=self.texture)
         covered = np.array(boxes).reshape(-1, 4)
         return replace(frame, rgb=rgb), left_over(rgb, covered, turns(frame.index))

@@ -27,6 +27,7 @@ from ksame.geometry import (
     Raster,
     nearest,
     register,
+    similarity,
     transform,
     with_ring,
 )
@@ -451,21 +452,41 @@ def test_the_last_judge_has_a_veto_and_the_furthest_of_the_others_is_taken(monke
 
 
 def test_faces_that_are_like_somebody_are_not_even_tried(monkeypatch):
-    """Of women and of men, those are left that a recogniser finds least like the person."""
+    """Of those whose looks are nearest, the half is left that a recogniser finds least like the person."""
     nobody_is_alike(monkeypatch)
-    far = np.arange(len(pool()), dtype=float)[:, None]
-    male = np.where(np.arange(len(pool())) % 2, 1.0, -1.0)
-    labels = np.column_stack([male, np.zeros((len(pool()), 2))])
-    faces = replace(pool(), labels=labels, seen={"sface": 10 + far, "dlib": 10 + far})
-    promising = choose._promising({"sface": np.zeros((2, 1))}, faces)
-    for gender in (-1, 1):
-        own = np.flatnonzero(male == gender)
-        assert promising[own].tolist() == sorted(promising[own])
-        assert 0.3 < promising[own].mean() < 0.6
+    n = len(pool())
+    far = np.arange(n, dtype=float)[:, None]
+    faces = replace(pool(), seen={"sface": 10 + far, "dlib": 10 + far})
+    old = {"sface": np.zeros((2, 1))}
+    kin = round(choose.KIN * n)
+    promising = choose._promising(old, np.arange(n, dtype=float)[::-1], faces)  # the last are most alike
+    assert not promising[: n - kin].any()
+    assert promising[n - kin :].tolist() == sorted(promising[n - kin :])
+    assert promising.sum() == pytest.approx(kin / 2, abs=1)
     (made,) = masks(drawn.model(), [[people()[0]]], faces, recognisers=["dlib"])
     row = int(np.abs(faces.shifts - made.shift).sum(axis=1).argmin())
-    assert promising[row]
-    assert choose._promising({"sface": np.zeros((2, 1))}, pool()).all(), "nobody looked at these"
+    assert row in far[far >= np.median(far) / 2]
+    assert choose._promising(old, np.zeros(n), pool()).all(), "nobody looked at these"
+
+
+def test_a_head_that_shakes_is_followed_and_its_play_is_smoothed():
+    """Place, size and roll are the frame's own; what features do besides is as calm as it was."""
+    model = drawn.model()
+    rng = np.random.default_rng(3)
+    calmed, code = rng.normal(size=(2, len(code_of(model, people()[0]))))
+    placed = look.in_place(calmed, code, model)
+    away = slice(len(model.nuisance), len(model.nuisance) + 936)
+    np.testing.assert_array_equal(np.delete(placed, np.r_[away]), np.delete(calmed, np.r_[away]))
+
+    def rigid(one):
+        moved = model.shape + one[away].reshape(-1, 2)
+        return transform(similarity(model.shape, moved), model.shape) - model.shape
+
+    np.testing.assert_allclose(rigid(placed), rigid(code), atol=1e-9)
+    play = [one[away].reshape(-1, 2) - rigid(one) for one in (placed, calmed)]
+    np.testing.assert_allclose(play[0], play[1], atol=1e-9)
+    still = look.in_place(code, code, model)
+    np.testing.assert_allclose(still, code)
 
 
 def test_views_are_spread_over_time_and_cut_out(monkeypatch):

@@ -11,15 +11,15 @@ import pytest
 
 from ksame import weights
 from ksame.core import UsageError
-from ksame.faces.detect import DETECTORS
-from ksame.faces.follow import box_of, flow, near, pack, pose
+from ksame.faces.detect import DETECTORS, Boxes
+from ksame.faces.follow import DRAWN, box_of, by_five, flow, in_the_open, near, pack, pose
 from ksame.faces.join import LEAD
 from ksame.faces.places import between
 from ksame.faces.sight import Sightings, watch
 from ksame.faces.steady import smooth
 from ksame.faces.track import Track, kept, marked, people, tracks
 from ksame.faces.tracks_json import find_again, from_json, to_json
-from ksame.geometry import MESH, similarity, transform
+from ksame.geometry import FRAME, MESH, OVAL, five_points, mean_mesh, similarity, transform
 from ksame.represent.embedding import RECOGNISERS, embed
 from oracles import interpolated, parabola
 
@@ -289,6 +289,59 @@ def test_chains_are_joined_over_a_gap_unless_codes_cuts_or_places_speak_against_
     assert not joined(step=300)
     assert not joined(cuts=[15], code=None)
     assert joined(cuts=[15])
+
+
+def test_two_things_that_were_never_surely_faces_are_joined_only_where_they_are():
+    def joined(step, presence):
+        before = [(t, 0, 100, 100, 0.7, presence, None) for t in range(3)]
+        after = [(t, 1, 100 + step, 100, 0.7, 0.0, None) for t in range(30, 33)]
+        return len(tracks(sightings(before + after))) == 1
+
+    assert joined(50, 0.0)
+    assert joined(150, 1.0)
+    assert not joined(150, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("what", "drawn"),
+    [("open", True), ("shadow", True), ("glasses", True), ("post", False), ("white", False), ("edge", False)],
+)
+def test_half_a_face_behind_something_or_outside_is_not_drawn(what, drawn):
+    """A shadow is darker skin and glasses hide little: only what lies across a face covers it."""
+    rgb = np.full((400, 400, 3), (150, 150, 140), np.uint8)
+    mesh = mean_mesh() * 0.8 + [100, 70]
+    cv2.fillConvexPoly(rgb, mesh[list(OVAL)].astype(np.int32), (190, 140, 115))
+    middle = int(mesh[1, 0])
+    if what == "shadow":
+        rgb[:, :middle] = rgb[:, :middle] * 0.4
+    elif what in ("post", "white"):
+        rgb[:, :middle] = (40, 45, 44) if what == "post" else (250, 252, 255)
+    elif what == "glasses":
+        rgb[int(mesh[33, 1]) - 8 : int(mesh[33, 1]) + 8] = (30, 30, 30)
+    elif what == "edge":
+        mesh = mesh - [middle - 20, 0]
+        rgb = np.roll(rgb, 20 - middle, axis=1)
+    assert (in_the_open(rgb, mesh, 0.9999) >= DRAWN) is drawn
+    assert in_the_open(rgb, mesh, 0.6) == 0.6
+
+
+@pytest.mark.parametrize(
+    ("apart", "score", "turned", "drawn"),
+    [(12, 0.9, 0, True), (12, 0.8, 0, False), (8, 0.9, 0, False), (30, 0.9, 0, False), (12, 0.9, 5, False)],
+)
+def test_a_small_face_is_drawn_by_five_points_of_a_sure_detector(apart, score, turned, drawn):
+    scale = apart / FRAME.eyes_apart
+    five = five_points(mean_mesh()) * scale + [50, 60]
+    five[2, 0] += turned
+    found = Boxes(np.array([[50.0, 60, 90, 100]]), np.array([score]), five[None])
+    own = mesh_at(70, 80, 40)
+    mesh, presence = by_five(found, own, 0.3)
+    if drawn:
+        assert presence >= DRAWN
+        assert np.abs(five_points(mesh) - five).max() < 0.1 * apart
+    else:
+        assert presence == 0.3 and mesh is own
+    assert by_five(found, own, 0.999)[0] is own  # the network knows better
 
 
 def test_a_face_that_leaves_the_picture_is_not_covered_until_it_comes_back():

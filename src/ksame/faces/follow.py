@@ -11,14 +11,27 @@ from numpy.typing import NDArray
 from ksame.core import FloatArray
 from ksame.faces.detect import DETECTORS, Boxes
 from ksame.faces.landmarks import look, roll_of, square
-from ksame.geometry import MESH, crop, five_points, transform, with_ring
+from ksame.geometry import (
+    FRAME,
+    MESH,
+    SKIN,
+    crop,
+    five_points,
+    mean_mesh,
+    similarity,
+    to_frame,
+    transform,
+    with_ring,
+)
 
 __all__ = [
     "Chain",
     "again",
     "box_of",
+    "by_five",
     "flow",
     "follow",
+    "in_the_open",
     "near",
     "onto",
     "pack",
@@ -31,7 +44,19 @@ __all__ = [
 
 RGB = NDArray[np.uint8]  # (h, w, 3)
 PRESENT = 0.5  # presence from which a mesh is believed
+DRAWN = 0.99  # presence from which a face is drawn: above 0.9999 in the open, 0.5 to 0.99 behind a post
+MIN_EYES = 10.0  # px between the eyes of a face that is drawn
+# px between the eyes of faces that the mesh network hardly takes for some, and how sure of them the detector,
+# which finds smaller ones, must be
+FEW, SURELY = 20.0, 0.85
 STEP = 8192  # a mesh is kept in 1/8192 of its box's longer side: 1.9 kB instead of 7.5
+COARSE = 8  # times smaller than the canonical frame is a face whose skin is looked at
+# By the logarithm of its light, and by the share of a colour in it, a spot is no skin; of 17 as many are so
+# where a face is half behind something: 2 where hair falls into it, or on one in the half light of a hood.
+OTHER, SPOTS = (0.5, 0.05), 4
+FRONTAL = 0.3  # how far a head is turned at most whose turn nobody sees: see ``pose``
+OUTSIDE = 0.25  # the share of a mesh that may be outside the picture
+ACROSS = 0.9  # the presence of such a face at most: it is followed, not drawn
 APART = 15  # pictures between two codes of a chain
 
 
@@ -44,6 +69,7 @@ class Chain:
     frame: int  # when
     speed: FloatArray = field(default_factory=lambda: np.zeros(2))  # px a picture
     sure: bool = False  # whether the mesh was a face when it was last looked for
+    firm: bool = False  # whether it ever was
     lost: int = 0  # pictures since it was found
     meshed: int = -APART  # when the mesh was last looked for around a detection
     coded: int = -APART  # when it was last shown to the recogniser
@@ -54,6 +80,7 @@ class Chain:
         step = (mesh.mean(axis=0) - self.mesh.mean(axis=0)) / max(1, abs(frame - self.frame))
         self.speed = step if abs(frame - self.frame) == 1 else 0 * step
         self.mesh, self.frame, self.sure, self.lost = mesh, frame, sure, 0
+        self.firm |= sure
 
 
 def pack(mesh: FloatArray, xyxy: FloatArray) -> NDArray[np.int16]:
@@ -130,8 +157,40 @@ def follow(rgb: RGB, chain: Chain) -> tuple[FloatArray, float]:
         if presence > best[1] and 0.7 < grown < 1.4 and strayed < 0.5:
             best = mesh, presence
         if best[1] >= PRESENT:
-            break
+            return best[0], in_the_open(rgb, *best)
     return best
+
+
+def in_the_open(rgb: RGB, mesh: FloatArray, presence: float) -> float:
+    """Return the presence of a face, or less than it takes to be drawn if much of the face cannot be seen.
+
+    The network is sure of half a face behind a post or at the picture's edge, and guesses the other half.
+    Behind a post the skin is lighter or darker by far and of another colour: a shadow has the skin's own.
+    """
+    if ((mesh < 0) | (mesh >= rgb.shape[1::-1])).any(axis=1).mean() > OUTSIDE:
+        return min(presence, ACROSS)
+    matrix, size = to_frame(mesh) / COARSE, np.array(FRAME.size(1 / COARSE))
+    x, y = np.clip(transform(matrix, mesh[list(SKIN)]).astype(int), 0, size - 1).T
+    seen = crop(rgb, matrix, *size.tolist())[y, x]  # (17, 3)
+    grey = seen.sum(axis=1, dtype=np.float64) + 8  # never 0
+    shade, colour = np.log(grey / np.median(grey)), seen / grey[:, None]
+    other = np.abs(colour - np.median(colour, axis=0)).max(axis=1) > OTHER[1]
+    hidden = (other & (np.abs(shade) > OTHER[0])).sum() >= SPOTS
+    return min(presence, ACROSS) if hidden else presence
+
+
+def by_five(found: Boxes, mesh: FloatArray, presence: float) -> tuple[FloatArray, float]:
+    """Return mesh and presence of a face; of a small one, by the five points that the detector is sure of.
+
+    So that it can be drawn: at that size the mean mesh is as good as one's own.
+    """
+    five = found.five[0]
+    eyes = five[1] - five[0]
+    apart = float(np.linalg.norm(eyes))
+    frontal = abs(float((five[2] - five[:2].mean(axis=0)) @ eyes)) < FRONTAL * apart**2
+    if presence >= DRAWN or found.score[0] < SURELY or not MIN_EYES <= apart < FEW or not frontal:
+        return mesh, presence
+    return transform(similarity(five_points(mean_mesh()), five), mean_mesh()), DRAWN
 
 
 def onto(mesh: FloatArray, xyxy: FloatArray) -> FloatArray:

@@ -72,8 +72,10 @@ def _meets(s: Sightings, a: NDArray[np.intp], b: NDArray[np.intp]) -> bool:
         middle = centre + gap / 2 * np.stack([ahead, -back])
         if (middle < 0).any() or (middle > [s.width, s.height]).any():
             return False
-    far = float(np.linalg.norm(centre[1] - centre[0]))
-    return bool(far <= side.max() * min(3.0, 0.5 + 0.1 * gap) and side.max() < 2.5 * side.min())
+    far, reach = float(np.linalg.norm(centre[1] - centre[0])), min(3.0, 0.5 + 0.1 * gap)
+    if max(s.presence[a].max(), s.presence[b].max()) < PRESENT:  # two hands that were taken for faces?
+        reach = min(reach, 1.0)
+    return bool(far <= side.max() * reach and side.max() < 2.5 * side.min())
 
 
 def code_of(sightings: Sightings, rows: NDArray[np.intp]) -> FloatArray | None:

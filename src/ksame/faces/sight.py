@@ -22,12 +22,15 @@ from ksame.core import FloatArray, UsageError
 from ksame.faces.detect import DETECTORS, Boxes, in_parts, passes, resized, suppress, turned_back
 from ksame.faces.follow import (
     APART,
+    MIN_EYES,
     PRESENT,
     RGB,
     Chain,
     box_of,
+    by_five,
     flow,
     follow,
+    in_the_open,
     near,
     onto,
     pack,
@@ -290,6 +293,7 @@ class _Watcher:
         for row in np.flatnonzero(same_face(own, seen.boxes.xyxy)):
             score = max(score, float(seen.boxes.score[row]))
             own = union(own, seen.boxes.xyxy[row])
+            mesh, presence = by_five(seen.boxes[[row]], mesh, presence)
         chain.found(mesh, seen.number, sure=True)
         self._note(seen, chain, own, score, presence)
         return True
@@ -314,7 +318,7 @@ class _Watcher:
             if chain.frame == seen.number and not chain.lost:
                 continue
             self._carry(seen, chain)
-            if chain.codes and not looked and (chain.lost <= 8 or chain.lost % 3 == 0):
+            if chain.firm and chain.codes and not looked and (chain.lost <= 8 or chain.lost % 3 == 0):
                 looked, found = True, near(seen.rgb, chain)
                 if len(found) and not self._taken(seen.number, found.xyxy[0], but=chain.name):
                     self._begin(seen, found, chain)
@@ -322,20 +326,22 @@ class _Watcher:
     def _begin(self, seen: _Seen, found: Boxes, chain: Chain) -> None:
         """Begin or go on with a chain from a detection; then look back."""
         own, score, until = found.xyxy[0], float(found.score[0]), chain.frame - chain.lost
-        if chain.codes == 0 and 0 < seen.number - chain.meshed < 8:
+        if not chain.firm and 0 < seen.number - chain.meshed < 8:
             # a face that had no mesh a moment ago has none now: small or turned away
-            chain.found(onto(chain.mesh, own), seen.number, sure=False)
-            self._note(seen, chain, own, score, 0.0)
+            place, seems = by_five(found, onto(chain.mesh, own), 0.0)
+            chain.found(place, seen.number, sure=False)
+            self._note(seen, chain, own, score, seems)
             return
         mesh, presence = landmarks(seen.rgb, found)
         sure = bool(presence[0] >= PRESENT and same_face(box_of(mesh[0]), found.xyxy)[0])
         new = not chain.mesh.any()
-        place = mesh[0] if sure else onto(mesh[0] if new else chain.mesh, own)
+        place, seems = onto(mesh[0] if new else chain.mesh, own), 0.0
+        if sure:
+            place, seems = mesh[0], in_the_open(seen.rgb, mesh[0], float(presence[0]))
+        place, seems = by_five(found, place, seems)
         chain.found(place, seen.number, sure=sure)
         chain.meshed = seen.number
-        self._note(
-            seen, chain, union(own, box_of(mesh[0])) if sure else own, score, float(presence[0]) * sure
-        )
+        self._note(seen, chain, union(own, box_of(place)) if seems else own, score, seems)
         if sure:
             self._look_back(seen, chain, until)
         elif new and score >= LIKELY:
@@ -395,7 +401,7 @@ class _Watcher:
         if self.embed is not None and due and presence >= PRESENT:
             apart, turn = pose(chain.mesh)
             # a first code in any case: without one nobody knows whose face to draw
-            if apart >= 16 and (turn < 0.3 or not chain.codes):
+            if apart >= (16 if chain.codes else MIN_EYES) and (turn < 0.3 or not chain.codes):
                 code = np.asarray(self.embed(seen.rgb, chain.mesh[None])[0])
                 chain.coded, chain.codes = seen.number, chain.codes + 1
         self._add(seen.number, chain.name, own, score, chain.mesh, presence, code)

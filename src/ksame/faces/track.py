@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import median_filter
 
 from ksame.core import FloatArray, UsageError
-from ksame.faces.follow import box_of, pack, pose, unpack
+from ksame.faces.follow import DRAWN, MIN_EYES, box_of, pack, pose, unpack
 from ksame.faces.join import LEAD, code_of, joined, trimmed
 from ksame.faces.places import between, hull, regions
 from ksame.faces.sight import Sightings, watch
@@ -43,10 +43,7 @@ Take = Callable[[NDArray[np.intp]], NDArray[Any]]
 STATES = ("seen", "followed", "filled", "covered")
 BRIDGE = 5  # pictures over which a mesh can be trusted that was not found but interpolated
 SHORTEST = 3  # pictures: a face that is drawn for less than that would only flash up
-# presence from which a face is drawn: above 0.9999 in the open, 0.5 to 0.99 behind a post
-DRAWN = 0.99
-MIN_EYES = 10.0  # px between the eyes, and ...
-MAX_TURN = 0.5  # ... how far a head may be turned, to be drawn: see ``sight.pose``
+MAX_TURN = 0.5  # how far a head may be turned to be drawn: see ``follow.pose``
 TOP, CHIN = 10, 152  # points of the mesh
 CHUNK = 1024  # pictures whose meshes are in memory at a time
 UNUSUAL = 0.25  # logarithm of the factor by which a size may differ from those around it

@@ -15,7 +15,7 @@ import numpy as np
 
 from ksame.core import FloatArray, UsageError
 from ksame.faces.detect import Boxes
-from ksame.faces.follow import APART, PRESENT, RGB, again, box_of, same_face
+from ksame.faces.follow import APART, PRESENT, RGB, again, box_of, in_the_open, same_face
 from ksame.faces.join import mean_code
 from ksame.faces.landmarks import landmarks
 from ksame.faces.places import between
@@ -191,5 +191,5 @@ def _in_box(rgb: RGB, xyxy: FloatArray, before: FloatArray | None) -> tuple[Floa
         upright = (FRAME.five - low) / (high - low) * 0.5 + [0.25, 0.35]  # about where they are in a box
         five = xyxy[:2] + upright * (xyxy[2:] - xyxy[:2])
         found = landmarks(rgb, Boxes(xyxy[None], np.ones(1), five[None]))
-        mesh, presence = found[0][0], float(found[1][0])
+        mesh, presence = found[0][0], in_the_open(rgb, found[0][0], float(found[1][0]))
     return mesh, presence * bool(same_face(box_of(mesh), xyxy[None])[0])

@@ -33,7 +33,9 @@ USUAL = 1.2
 OLD = -1
 QUICK = 3  # recognisers that are asked about every trial
 NAMED = 3  # trials of each person in any case: the others are asked about the best of them
-UNLIKE = 0.4  # the share of a pool that is least like a person
+LOOKS = 3  # gender, age, light
+# The share of a pool that looks most like a person, and of these the one that recognisers find least so
+KIN, UNLIKE = 0.4, 0.5
 SLOWLY = 8  # views that these are shown
 # How far a woman is from a man, 20 years from none, and a light face from a dark one, in usual distances
 GENDER, AGE, LIGHT = 10.0, 2.0, 2.0
@@ -94,7 +96,7 @@ def masks(
     weights.let_go("age")
 
     def near(left: Sequence[int], used: NDArray[np.bool_]) -> IntArray:
-        still = np.append(model.nuisance, [False] * 3)
+        still = np.append(model.nuisance, [False] * LOOKS)
         return identities(old_looks[left], new_looks, nuisance=still, used=used, among=among, rng=source)
 
     def make(i: int, row: int) -> Mask:
@@ -114,7 +116,8 @@ def masks(
     quick, slow = recognisers[:QUICK], recognisers[QUICK:]
     old = [{name: _codes(views, name) for name in quick} for views in people]
     given = _Given(people, old, quick, near, make, wear, alike)
-    used = np.stack([~_promising(known, pool) for known in old])
+    looks_apart = np.linalg.norm(old_looks[:, None, -LOOKS:] - new_looks[:, -LOOKS:], axis=2)  # (n, m)
+    used = np.stack([~_promising(*both, pool) for both in zip(old, looks_apart, strict=True)])
     chosen: dict[int, _Trial] = {}
     doubtful: list[_Trial] = []
     told: dict[tuple[int, int], dict[str, FloatArray]] = {}
@@ -182,19 +185,19 @@ def _with_looks(
     return np.hstack([gamma, much * np.nan_to_num(seen)]), np.hstack([pool.codes, much * theirs])
 
 
-def _promising(old: Known, pool: Pool) -> NDArray[np.bool_]:
-    """Return which pool faces (m,) a person may get: those least like them, of women and of men.
+def _promising(old: Known, far: FloatArray, pool: Pool) -> NDArray[np.bool_]:
+    """Return which pool faces (m,) a person may get: of like looks, the half that recognisers find least so.
 
-    On a person they are nearer, but in much the same order; so fewer need be tried.
+    On a person they are nearer, but in much the same order; so fewer need be tried. ``far`` (m,) is by how
+    much gender, age and light differ: whoever is least alike of all has another skin.
     """
     if not pool.seen.keys() & old.keys():
         return np.ones(len(pool), bool)
-    faces = [{name: codes[[row]] for name, codes in pool.seen.items()} for row in range(len(pool))]
-    far = np.array([_far(face, old) for face in faces])
-    male = pool.labels[:, 0] > 0
-    return np.array(
-        [(far[row] >= np.quantile(far[male == male[row]], 1 - UNLIKE)) for row in range(len(pool))]
-    )
+    kin = np.argsort(far, kind="stable")[: max(2, round(KIN * len(pool)))]
+    apart_by = np.array([_far({name: codes[[row]] for name, codes in pool.seen.items()}, old) for row in kin])
+    promising = np.zeros(len(pool), bool)
+    promising[kin[apart_by >= np.quantile(apart_by, 1 - UNLIKE)]] = True
+    return promising
 
 
 class _Given(NamedTuple):

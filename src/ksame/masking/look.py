@@ -10,18 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from ksame import weights
 from ksame.core import FaceSet, FloatArray, UsageError
+from ksame.faces.follow import pose
 from ksame.faces.landmarks import closer, get_closer
-from ksame.geometry import MESH, register, similarity, to_frame, transform
+from ksame.geometry import MESH, SKIN, register, similarity, to_frame, transform
 from ksame.masking.features import LOWER, UPPER
 from ksame.render import around
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
 
+LARGE = (
+    16.0  # px between the eyes: nearer ones are too small for a closer look, which would see them elsewhere
+)
 AROUND = 0.04  # of a face's width: over how large a spot the colour of skin is taken
 _ROWS = 5  # colours between the upper lip and the lower one
 _CORNERS = [33, 263, 168, 17]  # eyes' outer corners, bridge of the nose, lower lip
-# points of cheeks, nose and the middle of the forehead: away from beards, hair, brows and glasses
-SKIN = [36, 50, 101, 117, 118, 205, 266, 280, 330, 346, 347, 425, 5, 195, 197, 9, 151]
 
 
 class View(NamedTuple):
@@ -47,7 +49,8 @@ def code_of(model: AppearanceSpace, view: View) -> FloatArray:
     nobody = np.array([""])
     faces = FaceSet(face[None], mesh[None], np.zeros((1, 4)), np.ones(1), nobody, nobody)
     gamma = model.encode(faces, nuisance=True)[0]
-    seen = closer(area, mesh) if weights.cached("landmarker") else mesh
+    large = pose(mesh)[0] >= LARGE
+    seen = closer(area, mesh) if large and weights.cached("landmarker") else mesh
     on_frame = similarity(mesh, model.shape)[:, :2]
     away = (seen - mesh) @ on_frame.T
     skin = colours_of(face, transform(TEXTURE * to_frame(mesh), mesh))
@@ -83,7 +86,7 @@ def colours_of(rgb: NDArray[Any], mesh: FloatArray) -> FloatArray:
     Never black, because light is measured by division.
     """
     soft = cv2.GaussianBlur(rgb, (0, 0), AROUND * max(float(np.ptp(mesh[:, 0])), 1.0))
-    colours: FloatArray = np.maximum(_at(soft, mesh[SKIN][None])[0], 8.0)
+    colours: FloatArray = np.maximum(_at(soft, mesh[list(SKIN)][None])[0], 8.0)
     return colours
 
 
@@ -150,3 +153,17 @@ def calm(codes: ArrayLike, seen: ArrayLike, *, sigma: float = 0.6) -> FloatArray
         whole, (1, 2 * int(np.ceil(3 * sigma)) + 1), sigmaX=1, sigmaY=sigma, borderType=cv2.BORDER_REPLICATE
     )
     return smoothed
+
+
+def in_place(calmed: FloatArray, code: FloatArray, model: AppearanceSpace) -> FloatArray:
+    """Return a code by ``calm`` with the frame's own place, size and roll of the head, from its own code.
+
+    A camera in a hand shakes the head as a whole from frame to frame, and a new face that did not shake
+    with it would seem to swim: features keep still better where only their play is smoothed.
+    """
+    away = slice(len(model.nuisance), len(model.nuisance) + 2 * MESH)
+    moved = model.shape + (code - calmed)[away].reshape(MESH, 2)
+    whole = transform(similarity(model.shape, moved), model.shape) - model.shape
+    placed = calmed.copy()
+    placed[away] += whole.ravel()
+    return placed

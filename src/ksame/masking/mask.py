@@ -22,6 +22,7 @@ from ksame.geometry import (
     FRAME,
     MESH,
     OVAL,
+    SKIN,
     align,
     lips_apart,
     nearest,
@@ -41,7 +42,7 @@ from ksame.masking.features import (
     shut,
     with_eyes,
 )
-from ksame.masking.look import SKIN, View, code_of, colours_of, landmarks_of, mouth_of, sharpness_of, skin_of
+from ksame.masking.look import View, code_of, colours_of, landmarks_of, mouth_of, sharpness_of, skin_of
 from ksame.masking.pictures import LEVELS, RIM, WIDER, pyramid, scaled, softened, spread
 from ksame.render import around, meet, smooth
 from ksame.represent import AppearanceSpace
@@ -257,7 +258,7 @@ class Mask:
         """How much each point of the skin says of the light on each part of a face, (40 x 32, 17)."""
         row, column = np.indices(FIELD).reshape(2, -1)
         middle = (np.stack([column, row], axis=1) + 0.5) * FRAME.width / FIELD[1]
-        far = ((middle[:, None] - self.model.shape[SKIN]) ** 2).sum(axis=2)
+        far = ((middle[:, None] - self.model.shape[list(SKIN)]) ** 2).sum(axis=2)
         weight = np.exp(-(far - far.min(axis=1, keepdims=True)) / (2 * WIDE**2))
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
