@@ -17,7 +17,7 @@ from ksame.faces.landmarks import landmarks
 from ksame.geometry import FRAME
 from ksame.pool import learn as conditions
 from ksame.pool.build import off
-from ksame.portraits import group, learn, measure, people, surrogate, texture
+from ksame.portraits import group, judge, learn, measure, people, surrogate, texture, wishes
 from ksame.represent.embedding import RECOGNISERS, embed
 from ksame.represent.generator import ATTRIBUTES, BLOCKS, GeneratorSpace
 from ksame.represent.synthesis import Generator
@@ -263,11 +263,11 @@ def test_what_is_no_embedding_is_refused():
 def test_wishes_are_means_of_people_and_leave_no_doubt_of_gender():
     seen = attributes_like(gender=[2, 2, -1], age=[20, 40, 60], smile=[1, 1, -1], glasses=[-1, -1, 4])
     groups = Partition([0, 0, 0], k=2, subjects=list("AAB"))
-    (wish,) = surrogate._wishes(seen, groups, plain=False)
+    (wish,) = wishes.wishes_of(seen, groups, plain=False)
     assert wish["age"] == 45  # A is 30 on average
     assert wish["gender"] > 0 and wish["smile"] > 0 and wish["yaw"] == 0
     assert wish["glasses"] == 1.5 and "hat" not in wish and "ground" not in wish
-    assert "ground" in surrogate._wishes(seen, groups, plain=True)[0]
+    assert "ground" in wishes.wishes_of(seen, groups, plain=True)[0]
 
 
 def studio(space, generator, wish):
@@ -291,27 +291,16 @@ def test_codes_are_asked_for_what_is_wished_and_keep_what_is_near_enough(space, 
     base = space.steered(space.mean, told)
     asked = dict(zip(ATTRIBUTES, here._asked(base[None], WISH)[0], strict=True))
     assert asked["nose"] == pytest.approx(60.5, abs=0.01)  # within the span
-    assert asked["lips"] == pytest.approx(21 + surrogate._NEAR["lips"] / 2)
+    assert asked["lips"] == pytest.approx(21 + wishes.NEAR["lips"] / 2)
     assert asked["gender"] == pytest.approx(5, abs=0.01) and asked["smile"] == -1.5
     assert asked["light"] == 60 + surrogate._LIGHTER["light"] and asked["hat"] < space.level[column("hat")]
 
 
-@pytest.mark.weights
-@pytest.mark.parametrize("length", [0.01, 0.8, 5.0])
-def test_geometry_and_colour_are_as_far_out_as_pictures_are_good(space, generator, length):
-    here = studio(space, generator, WISH)
-    code = space.mean + length * here.styles[0]
-    for made in (here._reined(code), here._steered(code, WISH)):
-        far = [np.linalg.norm(half) * 2**0.5 / here.usual for half in np.split(made - space.mean, 2)]
-        for by, (low, high) in zip(far, surrogate._OUT, strict=True):
-            assert low - 1e-9 <= by <= high + 1e-9
-
-
 def test_who_smiles_more_than_asked_is_not_off():
     seen = {**WISH, "gender": 9.0, "smile": -1.2, "nose": 63.0}
-    off = surrogate._off(WISH, seen)
+    off = wishes.missed(WISH, seen)
     assert off["gender"] == off["smile"] == off["age"] == 0 and off["nose"] == -3
-    assert surrogate._off(WISH, {**seen, "smile": 0.0})["smile"] == -1.5
+    assert wishes.missed(WISH, {**seen, "smile": 0.0})["smile"] == -1.5
 
 
 # people who do not exist, as a pool
@@ -432,3 +421,15 @@ def test_who_is_near_to_any_recogniser_is_recognised_and_everybody_where_none_ca
     assert surrogate.recognised(portrait, members, np.array([0, 1, 2])).tolist() == [True, False, True]
     assert surrogate.recognised(portrait, members, np.array([1])).tolist() == [False]
     assert surrogate.recognised(None, members, np.array([0, 1])).tolist() == [True, True]
+
+
+def test_a_limit_is_what_different_people_are_apart_by_but_not_much_less_than_the_threshold():
+    who = np.array(list("AABBCC"))
+    codes = np.array([[0.0], [0.1], [5.0], [5.1], [9.0], [9.1]])
+    assert judge.limit(codes, who, "dlib") == 0.6  # they are further apart, and A's two photos do not count
+    assert judge.limit(codes / 7, who, "dlib") == pytest.approx(
+        np.quantile([3.9, 4, 4, 4.1], 0) / 7, abs=0.03
+    )
+    assert judge.limit(codes / 1000, who, "dlib") == pytest.approx(0.48)  # as if all were one
+    near = judge.recognised({"dlib": np.array([[0.5]])}, {"dlib": codes}, np.array([0, 1]), {"dlib": 0.45})
+    assert near.tolist() == [False, True]

@@ -17,25 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FloatArray, Guarantee, IntArray, Partition
-from ksame.portraits.judge import THRESHOLDS, known, recognised
+from ksame.portraits.judge import THRESHOLDS, known, limit, recognised
 from ksame.portraits.measure import Drawn, exposed, look, seen_exposed
+from ksame.portraits.wishes import ASKED, MALE, NEAR, NEUTRAL, SMILING, missed, named, span, wishes_of
 from ksame.replace import mix
 from ksame.represent.embedding import RECOGNISERS
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
 from ksame.represent.synthesis import Generator
 
-__all__ = ["THRESHOLDS", "Portraits", "known", "portraits", "recognised", "smiles"]
+__all__ = [
+    "MALE", "NEUTRAL", "SMILING", "THRESHOLDS", "Portraits", "known", "portraits", "recognised", "smiles",
+]  # fmt: skip
 
 GAIN = 1.1  # a mean of people, read off by a regression, is paler than any of them
 SPIRIT = 0.9  # how much of a random face goes in: means of groups are too much alike
-MALE, SMILING, NEUTRAL = 4.0, 3.0, -1.5  # log odds at which nobody doubts it
-_SEEN, _ASKED = {"gender": 2.0, "smile": 1.0}, {"gender": 3.0, "smile": 2.0}  # log odds that are enough
-PLAIN = 1.0  # of the ground
-_NEAR = {"gender": 2.0, "age": 6.0, "smile": 1.5, "light": 1.5, "tone": 10.0, "yaw": 5.0}
-_NEAR |= {"nose": 2.5, "lips": 2.5, "width": 6.0}  # near enough
 _VARIED = ("age", "nose", "lips", "width")  # set to a span: set to the same, portraits are too much alike
 _FLAWED = {"ground": 3.6, "hat": -2.35, "glasses": -1.6}  # from where on there is what nobody asked for
+_LESS = {"ground": 0.4, "hat": 0.9, "glasses": 0.4}  # than usual, in standard deviations, that is asked for
 _ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
+_DYED = 0.2  # of how light skin is, that a correction may change
 _CORRECTIONS, _ENOUGH = 2, 1.3  # of a picture at most, and times what is near enough that need none
 _FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
 _STEP = 0.7  # of what is off, that a correction makes good
@@ -43,7 +43,7 @@ _EXPOSED = 4.0, 0.1  # of L*, or as a share of it, at most: what is still off th
 _TRIES = 5  # random faces more for a group whom no weights protect
 _SPIRITS = 3000  # random styles to choose from, at least: few of them have dark skin
 _KIN = 8.0, 300  # L* that the skin of those may be off a group's, and how many are looked at
-_OUT = ((0.8, 0.88), (0.0, 0.82))  # of how far random styles are from the mean, geometry and colour: nearer
+_OUT = ((0.83, 0.9), (0.0, 0.84))  # of how far random styles are from the mean, geometry and colour: nearer
 # portraits are alike, farther out there are hands, hats and neighbours, or coloured light
 _LIGHTER = {"light": 3.5, "tone": 7.0}  # that is asked for: pictures are darker than a line would have them
 _AMONG = 40  # of those that nobody has yet, the ones that must be changed least to fit a group
@@ -60,7 +60,7 @@ class Portraits(NamedTuple):
     wished: FloatArray  # (g, a): the attributes that were asked for
     seen: FloatArray  # (g, a): those that the pictures have; NaN where no face is found
     guarantee: Guarantee
-    at_risk: IntArray  # rows of faces that some recogniser takes for their group's portrait; keep it private
+    at_risk: IntArray  # rows of faces that are nearer to their group's portrait than they may be: private
 
 
 def portraits(
@@ -99,7 +99,7 @@ def portraits(
         See ``ksame.deidentify``; at most three portraits are worked on at a time.
     """
     helpers = ThreadPoolExecutor(min(jobs or os.cpu_count() or 1, _HELPERS))
-    wishes = _wishes(attributes, partition, plain)
+    wishes = wishes_of(attributes, partition, plain)
     studio = _Studio(space, generator, codes, members, partition, wishes, rng, helpers, watch)
     try:
         return _made(studio, random_weights, beta)
@@ -132,7 +132,7 @@ def smiles(
 ) -> NDArray[np.uint8]:
     """Draw the person of a code once more, smiling or not, and otherwise the same."""
     now = dict(zip(ATTRIBUTES, space.told(code[None])[0].tolist(), strict=True))
-    change = dict.fromkeys(_NEAR, 0.0) | {"smile": (SMILING if to else NEUTRAL) - now["smile"]}
+    change = dict.fromkeys(NEAR, 0.0) | {"smile": (SMILING if to else NEUTRAL) - now["smile"]}
     moved = space.moved(code, change)
     return exposed(space.draw(moved[None], generator)[0], gain)
 
@@ -179,6 +179,18 @@ class _Studio:
     def lights(self) -> FloatArray:
         """How light the skin of random styles is by itself (s,)."""
         return self.space.told(self.space.mean + self.styles)[:, ATTRIBUTES.index("light")]
+
+    @cached_property
+    def limits(self) -> list[dict[str, float]]:
+        """How near a portrait of each group may be to a member, by each recogniser; see ``limit``."""
+        alone, of = np.arange(len(self.codes)), self.partition.subjects
+        return [
+            {
+                name: limit(codes[rows], (alone if of is None else of)[rows], name)
+                for name, codes in self.members.items()
+            }
+            for rows in self.partition.groups
+        ]
 
     @cached_property
     def usual(self) -> float:
@@ -250,9 +262,9 @@ class _Studio:
 
         Styles whose own skin is far from the group's are left out: steered to it, they would keep features
         of another descent. Of the others, those are taken that need least steering, because what is steered
-        far leaves the space of faces; of these the half whose geometry is most like the members' on the
-        whole, which keeps descent; and of that half the style that is like no member more than the others
-        and like no other portrait.
+        far leaves the space of faces; of these the quarter whose geometry is rather like the members' than
+        like everybody's, which keeps descent; of these the style that is like no other portrait and like no
+        member more than the others.
         """
         wish = self.wishes[number]
         own = np.abs(self.lights - wish["light"])
@@ -262,15 +274,14 @@ class _Studio:
         some = np.argsort(self.space.effort(begun, self._asked(begun, wish)))[:_AMONG]
         steered = np.stack([self._steered(one, wish) for one in begun[some]])
         like = self.space.alike(steered, self.codes[self.partition.groups[number]])  # (c, m)
-        on_the_whole = like.mean(axis=1)
-        stands_out = like.max(axis=1) - on_the_whole
+        stands_out = like.max(axis=1) - like.mean(axis=1)
+        rather = like.mean(axis=1) - self.space.alike(steered, self.codes).mean(axis=1)
         others = [plan for place, plan in self.plans.items() if place != number]
         if others:
             stands_out = stands_out + 2 * self.space.alike(steered, np.stack(others)).max(axis=1)
-        best = np.where(on_the_whole >= np.median(on_the_whole), stands_out, np.inf).argmin()
+        best = np.where(rather >= np.quantile(rather, 0.75), stands_out, np.inf).argmin()
         self.used.append(int(kin[some[best]]))
-        plan: FloatArray = steered[best]
-        return plan
+        return np.asarray(steered[best])
 
     def _asked(self, codes: FloatArray, wish: Mapping[str, float]) -> FloatArray:
         """Return the attributes (n, a) that codes should get: near the wishes, else rather less.
@@ -279,14 +290,14 @@ class _Studio:
         """
         told = self.space.told(codes)
         asked = told.copy()
-        for name in _FLAWED:
+        for name, less in _LESS.items():
             at = ATTRIBUTES.index(name)
-            asked[:, at] = np.minimum(told[:, at], self.space.level[at] - 0.8 * self.space.unit[at])
+            asked[:, at] = np.minimum(told[:, at], self.space.level[at] - less * self.space.unit[at])
         for name, value in wish.items():
             at, to = ATTRIBUTES.index(name), value + _LIGHTER.get(name, 0)
-            near = 0.5 * _NEAR[name] if name in _VARIED else 0.0
-            span = _enough(to, _ASKED[name]) if name in _ASKED else (to - near, to + near)
-            asked[:, at] = np.clip(told[:, at], *span)
+            near = 0.5 * NEAR[name] if name in _VARIED else 0.0
+            some = span(to, ASKED[name]) if name in ASKED else (to - near, to + near)
+            asked[:, at] = np.clip(told[:, at], *some)
         return asked
 
     def _steered(self, code: FloatArray, wish: Mapping[str, float]) -> FloatArray:
@@ -300,8 +311,7 @@ class _Studio:
         halves = np.split(code - self.space.mean, 2)
         far = [max(float(np.linalg.norm(half)), 1e-9) * np.sqrt(2) / self.usual for half in halves]
         kept = [half * np.clip(by, *out) / by for half, by, out in zip(halves, far, _OUT, strict=True)]
-        reined: FloatArray = self.space.mean + np.concatenate(kept)
-        return reined
+        return np.asarray(self.space.mean + np.concatenate(kept))
 
     def _sketch_of(self, number: int) -> _Take:
         """Draw what a group is to be drawn from, and judge it."""
@@ -321,14 +331,14 @@ class _Studio:
         return self._measured(take, seen, number) if len(seen.rows) else take
 
     def _measured(self, take: _Take, seen: Drawn, number: int) -> _Take:
-        off = _off(self.wishes[number], _named(seen)).items()
-        error = max(abs(value) / _NEAR[name] for name, value in off)
+        off = missed(self.wishes[number], named(seen))
+        error = max(abs(value) / NEAR[name] for name, value in off.items())
         return take._replace(seen=seen, error=error, flaws=self._flaws(seen, self.wishes[number]))
 
     def _judged(self, take: _Take, number: int) -> _Take:
         """Let all recognisers compare a take with every member."""
         found = None if take.seen is None else known(take.seen.faces, list(self.members), take.seen.read)
-        risky = recognised(found, self.members, self.partition.groups[number])
+        risky = recognised(found, self.members, self.partition.groups[number], self.limits[number])
         return take._replace(faces=found or {}, risky=risky)
 
     def _corrected(self, number: int, *, flawed: bool = False) -> _Take:
@@ -344,8 +354,9 @@ class _Studio:
         for _ in range(_CORRECTIONS):
             if now.seen is None or best.error <= _ENOUGH or (now.flaws > 1 and not flawed):
                 break
-            off = _off(self.wishes[number], _named(now.seen))
+            off = missed(self.wishes[number], named(now.seen))
             step = {name: float(np.clip(_STEP * by, -most[name], most[name])) for name, by in off.items()}
+            step["hat"] = 0.0  # else one comes along
             now = self._looked_at(self._reined(self.space.moved(now.code, step, same=True)), number)
             lit = self._exposed(now, number)
             if max(lit.error, 1) + lit.flaws < max(best.error, 1) + best.flaws:
@@ -356,15 +367,19 @@ class _Studio:
         """Expose a take so that its skin is as light as wished for."""
         if take.seen is None:
             return take
-        light = max(_named(take.seen)["light"], 2 * _EXPOSED[0])
+        light = max(named(take.seen)["light"], 2 * _EXPOSED[0])
         most = max(_EXPOSED[0], _EXPOSED[1] * light)
         gain = 1 + float(np.clip(self.wishes[number]["light"] - light, -most, most)) / light
         return self._measured(take, seen_exposed(take.seen, gain, self.space), number)._replace(gain=gain)
 
     def _flaws(self, seen: Drawn, wish: Mapping[str, float]) -> float:
-        """Return how much is wrong with a picture: features that melt, a busy ground, a hat, glasses."""
+        """Return how much is wrong with a picture: features that melt, a busy ground, a hat, glasses.
+
+        And skin so far from what is wished for that, dyed, it would be that of another descent.
+        """
         odd = float(self.space.oddness(self.space.whitened(seen.read))[0])
-        wrong = [max(0.0, odd / _ODD - 1) * 4]
+        dyed = abs(named(seen)["light"] / wish["light"] - 1)
+        wrong = [max(0.0, odd / _ODD - 1) * 4, max(0.0, dyed / _DYED - 1) * 2]
         for name, most in _FLAWED.items():
             at = ATTRIBUTES.index(name)
             if name not in wish:
@@ -383,39 +398,3 @@ class _Studio:
         )
         off = min(max(take.error - 1, 0.0) / 4, 0.5) * take.done
         return float(take.risky.sum() + 0.5 * alike + min(take.flaws, 0.9) / 2 + off)
-
-
-def _named(seen: Drawn) -> dict[str, float]:
-    return dict(zip(ATTRIBUTES, seen.attributes[0].tolist(), strict=True))
-
-
-def _off(wish: Mapping[str, float], seen: Mapping[str, float]) -> dict[str, float]:
-    """Return by how much a picture misses each wish; who looks more like a man than wished misses none."""
-    off = {name: wish[name] - seen[name] for name in _NEAR}
-    for name, enough in _SEEN.items():
-        low, high = _enough(wish[name], enough)
-        if low <= seen[name] <= high:
-            off[name] = 0.0
-    return off
-
-
-def _enough(wish: float, enough: float) -> tuple[float, float]:
-    """Return the span of log odds on a wish's side that are enough for it."""
-    least = min(enough, abs(wish))
-    return (least, np.inf) if wish > 0 else (-np.inf, -least)
-
-
-def _wishes(attributes: FloatArray, partition: Partition, plain: bool) -> list[dict[str, float]]:
-    """Return what each group's portrait should look like: its people's mean, without doubt of gender."""
-    alone = np.arange(len(attributes))
-    who = alone if partition.subjects is None else np.unique(partition.subjects, return_inverse=True)[1]
-    wishes = []
-    for rows in partition.groups:
-        people = np.stack([attributes[rows[who[rows] == one]].mean(axis=0) for one in np.unique(who[rows])])
-        mean = dict(zip(ATTRIBUTES, people.mean(axis=0).tolist(), strict=True))
-        wish = {name: mean[name] for name in ("age", "light", "tone", "nose", "lips", "width")}
-        smiling = (attributes[rows, ATTRIBUTES.index("smile")] > 0).mean() > 0.5
-        wish |= {"gender": float(np.copysign(MALE, mean["gender"])), "smile": SMILING if smiling else NEUTRAL}
-        wish |= {"yaw": 0.0} | {name: mean[name] for name in ("glasses", "hat") if mean[name] > 0}
-        wishes.append(wish | ({"ground": PLAIN} if plain else {}))
-    return wishes
