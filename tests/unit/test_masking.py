@@ -451,22 +451,33 @@ def test_the_last_judge_has_a_veto_and_the_furthest_of_the_others_is_taken(monke
     assert asked.count("facenet") == 4  # the old face and three new ones
 
 
-def test_faces_that_are_like_somebody_are_not_even_tried(monkeypatch):
-    """Of those whose looks are nearest, the half is left that a recogniser finds least like the person."""
+def test_faces_of_like_looks_that_are_least_like_somebody_are_tried_first(monkeypatch):
     nobody_is_alike(monkeypatch)
     n = len(pool())
     far = np.arange(n, dtype=float)[:, None]
     faces = replace(pool(), seen={"sface": 10 + far, "dlib": 10 + far})
     old = {"sface": np.zeros((2, 1))}
-    kin = round(choose.KIN * n)
-    promising = choose._promising(old, np.arange(n, dtype=float)[::-1], faces)  # the last are most alike
-    assert not promising[: n - kin].any()
-    assert promising[n - kin :].tolist() == sorted(promising[n - kin :])
-    assert promising.sum() == pytest.approx(kin / 2, abs=1)
-    (made,) = masks(drawn.model(), [[people()[0]]], faces, recognisers=["dlib"])
-    row = int(np.abs(faces.shifts - made.shift).sum(axis=1).argmin())
-    assert row in far[far >= np.median(far) / 2]
-    assert choose._promising(old, np.zeros(n), pool()).all(), "nobody looked at these"
+    turns = choose._turns(old, np.arange(n, dtype=float)[::-1], faces)  # the last look most alike
+    for turn, share in enumerate(choose.KIN):
+        kin = round(share * n)
+        assert (turns <= turn).sum() == pytest.approx(kin / 2, abs=2)
+        assert not (turns[: n - kin] <= turn).any()
+    assert turns[-1] == 0 and turns.max() == len(choose.KIN)
+    assert not choose._turns(old, np.zeros(n), pool()).any(), "nobody looked at these"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_whose_turn_it_is_comes_first_and_everybody_gets_a_face(count, monkeypatch):
+    """Two faces are to come first: three people get them and one more."""
+    nobody_is_alike(monkeypatch)
+    n = len(pool())
+    first = np.full(n, len(choose.KIN))
+    first[[4, 7]] = 0
+    monkeypatch.setattr(choose, "_turns", lambda old, far, pool: first)
+    made = masks(drawn.model(), [[view] for view in people(count)], pool(), recognisers=["sface"], tries=1)
+    rows = {int(np.abs(pool().shifts - one.shift).sum(axis=1).argmin()) for one in made}
+    assert len(rows) == count
+    assert count > 1 or rows < {4, 7}
 
 
 def test_a_head_that_shakes_is_followed_and_its_play_is_smoothed():

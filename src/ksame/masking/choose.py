@@ -34,8 +34,9 @@ OLD = -1
 QUICK = 3  # recognisers that are asked about every trial
 NAMED = 3  # trials of each person in any case: the others are asked about the best of them
 LOOKS = 3  # gender, age, light
-# The share of a pool that looks most like a person, and of these the one that recognisers find least so
-KIN, UNLIKE = 0.4, 0.5
+# The shares of a pool that look most like a person: of these the half that recognisers find least so is tried
+# first, of the first share, then of the second; then all others.
+KIN = 0.2, 0.4
 SLOWLY = 8  # views that these are shown
 # How far a woman is from a man, 20 years from none, and a light face from a dark one, in usual distances
 GENDER, AGE, LIGHT = 10.0, 2.0, 2.0
@@ -115,9 +116,10 @@ def masks(
 
     quick, slow = recognisers[:QUICK], recognisers[QUICK:]
     old = [{name: _codes(views, name) for name in quick} for views in people]
-    given = _Given(people, old, quick, near, make, wear, alike)
     looks_apart = np.linalg.norm(old_looks[:, None, -LOOKS:] - new_looks[:, -LOOKS:], axis=2)  # (n, m)
-    used = np.stack([~_promising(*both, pool) for both in zip(old, looks_apart, strict=True)])
+    turns = np.stack([_turns(*both, pool) for both in zip(old, looks_apart, strict=True)])
+    given = _Given(people, old, turns, quick, near, make, wear, alike)
+    used = np.zeros(turns.shape, bool)
     chosen: dict[int, _Trial] = {}
     doubtful: list[_Trial] = []
     told: dict[tuple[int, int], dict[str, FloatArray]] = {}
@@ -185,19 +187,22 @@ def _with_looks(
     return np.hstack([gamma, much * np.nan_to_num(seen)]), np.hstack([pool.codes, much * theirs])
 
 
-def _promising(old: Known, far: FloatArray, pool: Pool) -> NDArray[np.bool_]:
-    """Return which pool faces (m,) a person may get: of like looks, the half that recognisers find least so.
+def _turns(old: Known, far: FloatArray, pool: Pool) -> IntArray:
+    """Return whose turn (m,) it is to be tried on: 0 of those who look like a person and are least alike, ...
 
-    On a person they are nearer, but in much the same order; so fewer need be tried. ``far`` (m,) is by how
-    much gender, age and light differ: whoever is least alike of all has another skin.
+    On a person faces are nearer to the old one than beside it, but in much the same order; so fewer need be
+    tried. Looks come first, because whoever is least alike of all has another skin: ``far`` (m,) is by how
+    much gender, age and light differ.
     """
+    turns = np.full(len(pool), len(KIN), np.intp)
     if not pool.seen.keys() & old.keys():
-        return np.ones(len(pool), bool)
-    kin = np.argsort(far, kind="stable")[: max(2, round(KIN * len(pool)))]
-    apart_by = np.array([_far({name: codes[[row]] for name, codes in pool.seen.items()}, old) for row in kin])
-    promising = np.zeros(len(pool), bool)
-    promising[kin[apart_by >= np.quantile(apart_by, 1 - UNLIKE)]] = True
-    return promising
+        return 0 * turns
+    order = np.argsort(far, kind="stable")
+    unlike = np.array([_far({name: codes[[row]] for name, codes in pool.seen.items()}, old) for row in order])
+    for turn, share in reversed([*enumerate(KIN)]):
+        kin = max(2, round(share * len(pool)))
+        turns[order[:kin][unlike[:kin] >= np.median(unlike[:kin])]] = turn
+    return turns
 
 
 class _Given(NamedTuple):
@@ -205,6 +210,7 @@ class _Given(NamedTuple):
 
     people: Sequence[Sequence[View]]
     old: Sequence[Known]
+    turns: IntArray  # (n, m): see ``_turns``
     judges: Sequence[str]
     near: Callable[[Sequence[int], NDArray[np.bool_]], IntArray]  # people, rows that are not free -> rows
     make: Callable[[int, int], Mask]  # person, row of the pool
@@ -254,6 +260,11 @@ def _choose(
             break
         free = ~used[still]
         free[:, [one.row for one in taken()]] = False
+        for own, mine in zip(given.turns[still], free, strict=True):
+            # as many as there are people, so that each can have another face
+            mine &= own <= next(
+                (n for n in range(len(KIN)) if (mine & (own <= n)).sum() >= len(still)), len(KIN)
+            )
         try:
             rows = given.near(still, ~free).tolist()
         except CannotGuarantee:  # not each of them can have another face
