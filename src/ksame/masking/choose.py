@@ -14,7 +14,7 @@ from ksame import weights
 from ksame.core import CannotGuarantee, FloatArray, IntArray, RandomState
 from ksame.faces import attributes
 from ksame.geometry import register, to_frame, transform
-from ksame.masking.look import View, code_of, landmarks_of
+from ksame.masking.look import View, code_of, gamma_of, landmarks_of
 from ksame.masking.looks import spread
 from ksame.masking.mask import Mask, Texture
 from ksame.pool import Pool
@@ -90,10 +90,10 @@ def masks(
     tries : int
         Pool faces that are tried for each person. Who is recognised in all gets None: they must be covered.
     """
-    codes = [_by_two(partial(code_of, model), views) for views in people]
+    codes, gammas = ([_by_two(partial(of, model), views) for views in people] for of in (code_of, gamma_of))
     source = np.random.default_rng(rng)
     apparent = [_apparent(views) for views in people]
-    old_looks, new_looks = _with_looks(codes, apparent, pool, model)
+    old_looks, new_looks = _with_looks(gammas, apparent, pool, model)
     weights.let_go("age")
 
     def near(left: Sequence[int], used: NDArray[np.bool_]) -> IntArray:
@@ -102,7 +102,8 @@ def masks(
 
     def make(i: int, row: int) -> Mask:
         hat, hat_d = pool.codes[row], pool.deidentified[row]
-        return Mask.of(model, people[i], hat, hat_d, codes=codes[i], picture=pool.picture(row))
+        gamma = np.mean(gammas[i], axis=0)
+        return Mask.of(model, people[i], hat, hat_d, codes=codes[i], gamma=gamma, picture=pool.picture(row))
 
     def wear(i: int, mask: Mask, view: int) -> View:
         return _worn(mask, people[i][view], codes[i][view], texture)
@@ -169,7 +170,7 @@ def _registered(views: Sequence[View]) -> tuple[NDArray[np.uint8], FloatArray]:
 
 
 def _with_looks(
-    codes: Sequence[Sequence[FloatArray]], looks: Sequence[FloatArray], pool: Pool, model: AppearanceSpace
+    gammas: Sequence[Sequence[FloatArray]], looks: Sequence[FloatArray], pool: Pool, model: AppearanceSpace
 ) -> tuple[FloatArray, FloatArray]:
     """Return codes (m, d + 3) of people and (p, d + 3) of a pool, in which looks are far apart.
 
@@ -179,8 +180,8 @@ def _with_looks(
     usual = float(np.linalg.norm(pool.codes - pool.codes.mean(axis=0), axis=1).mean())
     textured = slice(len(model.shape_axes), len(model.nuisance))
     lighter = np.asarray(model.texture_axes, np.float64).mean(axis=1) / LEVELS  # (d_t,)
-    most = [max(float(code[textured] @ lighter) for code in own) for own in codes]
-    gamma = np.array([np.mean(own, axis=0)[: len(model.nuisance)] for own in codes])
+    most = [max(float(code[textured] @ lighter) for code in own) for own in gammas]
+    gamma = np.array([np.mean(own, axis=0) for own in gammas])
     seen = np.column_stack([np.stack(looks), most])
     theirs = np.column_stack([pool.labels[:, :2], pool.codes[:, textured] @ lighter])
     much = np.where(np.isnan(seen).any(axis=0), 0, usual * np.array([GENDER, AGE, LIGHT]))

@@ -33,34 +33,38 @@ class View(NamedTuple):
     points: FloatArray  # (468, 2)
 
 
-def code_of(model: AppearanceSpace, view: View) -> FloatArray:
-    """Return what a frame shows of a face, to draw it by: (d + 936 + 1 + 51 + 15,).
+def gamma_of(model: AppearanceSpace, view: View) -> FloatArray:
+    """Return gamma' (d,) of a face in the appearance model, light and pose included [S 7.2]."""
+    face, nobody = register(view.rgb, view.points, scale=TEXTURE), np.array([""])
+    faces = FaceSet(face[None], view.points[None], np.zeros((1, 4)), np.ones(1), nobody, nobody)
+    gamma: FloatArray = model.encode(faces, nuisance=True)[0]
+    return gamma
 
-    First gamma', light and pose included. Then where a closer look sees the landmarks, as the difference
-    from the mesh on the model's frame: lids, brows and lips, which the network that finds faces does not
-    follow well. Without the weight ``landmarker`` the differences are 0, and expressions are weaker. Last
-    how sharp the picture is, the colours of the skin, and those between the lips from above to below: a
-    band of teeth, but no tooth.
+
+def code_of(model: AppearanceSpace, view: View) -> FloatArray:
+    """Return what a frame shows of a face, to draw it by: (936 + 1 + 51 + 15,).
+
+    First where a closer look sees the landmarks, as the difference from the mesh on the model's frame: lids,
+    brows and lips, which the network that finds faces does not follow well. Without the weight ``landmarker``
+    the differences are 0, and expressions are weaker. Then how sharp the picture is, the colours of the skin,
+    and those between the lips from above to below: a band of teeth, but no tooth.
     """
     left, top, right, bottom = around(view.points, view.rgb.shape)
     mesh = view.points - (left, top)
     area = np.ascontiguousarray(view.rgb[top:bottom, left:right])
-    face = register(area, mesh, scale=TEXTURE)
-    nobody = np.array([""])
-    faces = FaceSet(face[None], mesh[None], np.zeros((1, 4)), np.ones(1), nobody, nobody)
-    gamma = model.encode(faces, nuisance=True)[0]
     large = pose(mesh)[0] >= LARGE
     seen = closer(area, mesh) if large and weights.cached("landmarker") else mesh
     on_frame = similarity(mesh, model.shape)[:, :2]
     away = (seen - mesh) @ on_frame.T
+    face = register(area, mesh, scale=TEXTURE)
     skin = colours_of(face, transform(TEXTURE * to_frame(mesh), mesh))
     sharp = sharpness(cv2.cvtColor(area, cv2.COLOR_RGB2GRAY), mesh)
-    return np.concatenate([gamma, away.ravel(), [sharp], skin.ravel(), _between(area, seen).ravel()])
+    return np.concatenate([away.ravel(), [sharp], skin.ravel(), _between(area, seen).ravel()])
 
 
 def landmarks_of(points: FloatArray, code: FloatArray, model: AppearanceSpace) -> FloatArray:
     """Return the mesh (468, 2) of a frame as the closer look saw it, from ``code_of``."""
-    away = code[len(model.nuisance) : len(model.nuisance) + 2 * MESH].reshape(MESH, 2)
+    away = code[: 2 * MESH].reshape(MESH, 2)
     mesh: FloatArray = points + away @ similarity(model.shape, points)[:, :2].T
     return mesh
 
@@ -161,9 +165,8 @@ def in_place(calmed: FloatArray, code: FloatArray, model: AppearanceSpace) -> Fl
     A camera in a hand shakes the head as a whole from frame to frame, and a new face that did not shake
     with it would seem to swim: features keep still better where only their play is smoothed.
     """
-    away = slice(len(model.nuisance), len(model.nuisance) + 2 * MESH)
-    moved = model.shape + (code - calmed)[away].reshape(MESH, 2)
+    moved = model.shape + (code - calmed)[: 2 * MESH].reshape(MESH, 2)
     whole = transform(similarity(model.shape, moved), model.shape) - model.shape
     placed = calmed.copy()
-    placed[away] += whole.ravel()
+    placed[: 2 * MESH] += whole.ravel()
     return placed

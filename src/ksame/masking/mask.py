@@ -42,7 +42,16 @@ from ksame.masking.features import (
     shut,
     with_eyes,
 )
-from ksame.masking.look import View, code_of, colours_of, landmarks_of, mouth_of, sharpness_of, skin_of
+from ksame.masking.look import (
+    View,
+    code_of,
+    colours_of,
+    gamma_of,
+    landmarks_of,
+    mouth_of,
+    sharpness_of,
+    skin_of,
+)
 from ksame.masking.pictures import LEVELS, RIM, WIDER, pyramid, scaled, softened, spread
 from ksame.render import around, meet, smooth
 from ksame.represent import AppearanceSpace
@@ -102,15 +111,16 @@ class Mask:
         hat_d: FloatArray,
         *,
         codes: Sequence[FloatArray] | None = None,
+        gamma: FloatArray | None = None,
         picture: NDArray[np.uint8] | None = None,
     ) -> Self:
         """Make a person's mask from some views and a pool face (d,), before and after k-Diff-furthest.
 
-        ``codes`` are those of the views, if they are known. A pool face with a ``picture`` is worn as it is:
-        the shift then goes from the person to it.
+        ``codes`` are those of the views and ``gamma`` is their mean in the model, if they are known. A pool
+        face with a ``picture`` is worn as it is: the shift then goes from the person to it.
         """
         codes = codes or [code_of(model, view) for view in views]
-        gamma = np.mean(codes, axis=0)[: len(model.nuisance)]
+        gamma = np.mean([gamma_of(model, view) for view in views], axis=0) if gamma is None else gamma
         most = MOST * model.deviation
         shift = np.where(model.nuisance, 0, hat_d - (hat if picture is None else gamma))
         textured = np.arange(len(gamma)) >= len(model.shape_axes)
