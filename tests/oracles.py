@@ -1192,3 +1192,20 @@ def haar(bands):
                 up, left = 1 - 2 * (y % 2), 1 - 2 * (x % 2)
                 picture[colour, y, x] = (mean + up * down + left * across + up * left * both) / 2
     return picture
+
+
+# portraits: how near one may be to people
+
+
+def limit(codes, subjects, threshold, nearly=0.05, least=0.8):
+    """Return what all but a share of pairs of different people are apart by, between two bounds."""
+    apart = sorted(
+        sum((a - b) ** 2 for a, b in zip(one, two, strict=True)) ** 0.5
+        for one, who in zip(codes, subjects, strict=True)
+        for two, other in zip(codes, subjects, strict=True)
+        if who != other
+    )
+    place = nearly * (len(apart) - 1)
+    low, rest = int(place), place - int(place)
+    at = apart[low] + (rest * (apart[low + 1] - apart[low]) if rest else 0)
+    return max(least * threshold, min(at, threshold))

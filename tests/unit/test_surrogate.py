@@ -244,3 +244,12 @@ def test_what_mobilefacenet_made_of_a_face_is_not_asked_again(monkeypatch):
     assert asked == ["dlib", "dlib", "facenet", "facenet"]
     assert (found["mobilefacenet"] == read[:, :192]).all()
     assert list(judge.known(faces, ["mobilefacenet"])["mobilefacenet"][:, 0]) == [5.0, 6.0]
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 6), st.integers(1, 3), st.floats(0.1, 3), st.integers(0, 10**6))
+def test_the_limit_is_that_of_all_pairs_one_by_one(people, photos, scale, seed):
+    codes = scale * np.random.default_rng(seed).normal(size=(people * photos, 3))
+    who = np.arange(people * photos) % people
+    slow = oracles.limit(codes.tolist(), who.tolist(), judge.THRESHOLDS["dlib"])
+    assert judge.limit(codes, who, "dlib") == pytest.approx(slow)
