@@ -7,7 +7,7 @@ import pytest
 
 from films import shot
 from ksame.faces.detect import Boxes, detect
-from ksame.faces.left import left_over
+from ksame.faces.left import grown, left_over
 
 pytestmark = pytest.mark.weights
 
@@ -58,3 +58,9 @@ def test_a_face_counts_that_no_track_explains(picture):
     assert len(left_over(rgb, np.zeros((0, 4)), 1)) == 1
     assert len(left_over(rgb, found.xyxy, 1)) == 0
     assert len(left_over(rgb, np.array([[900.0, 300, 1000, 400]]), 1)) == 1
+
+
+def test_a_box_is_a_quarter_larger_and_a_small_one_more():
+    """Of a face of 25 px the second detector sees the head: that is no face that nothing explains."""
+    boxes = grown(np.array([[100.0, 100, 180, 260], [394, 222, 417, 250]]))
+    assert boxes.tolist() == [[90, 80, 190, 280], [384, 212, 427, 260]]

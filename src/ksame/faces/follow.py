@@ -45,7 +45,7 @@ __all__ = [
 RGB = NDArray[np.uint8]  # (h, w, 3)
 PRESENT = 0.5  # presence from which a mesh is believed
 DRAWN = 0.99  # presence from which a face is drawn: above 0.9999 in the open, 0.5 to 0.99 behind a post
-MIN_EYES = 10.0  # px between the eyes of a face that is drawn
+MIN_EYES = 8.0  # px between the eyes of a face that is drawn
 # px between the eyes of faces that the mesh network hardly takes for some, and how sure of them the detector,
 # which finds smaller ones, must be
 FEW, SURELY = 20.0, 0.85

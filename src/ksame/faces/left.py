@@ -14,10 +14,11 @@ from ksame.faces.follow import same_face
 from ksame.faces.landmarks import landmarks
 from ksame.geometry import crop
 
-__all__ = ["left_over", "turns"]
+__all__ = ["grown", "left_over", "turns"]
 
 LOOK = 640  # px: the longest side at which the second detector searches
 SURE = 0.75  # the score from which the second detector needs nobody to agree
+LEAST = 10.0  # px by which a track's box may be off at each side
 CLOSE = 256  # px: the closer view that the first detector is given where the second is in doubt
 
 
@@ -39,7 +40,7 @@ def left_over(rgb: NDArray[np.uint8], covered: FloatArray, turned: Sequence[int]
     second witness is asked, at the picture's own size: the mesh, or the first detector in a closer view.
     """
     small = min(1.0, LOOK / max(rgb.shape[:2]))
-    left = residual(_smaller(rgb, small), _grown(covered) * small, turns=turned).moved(
+    left = residual(_smaller(rgb, small), grown(covered) * small, turns=turned).moved(
         lambda points: points / small
     )
     doubted = np.flatnonzero(left.score < SURE)
@@ -57,9 +58,12 @@ def _witnessed(rgb: NDArray[np.uint8], face: Boxes) -> bool:
     return bool(same_face(np.array([1.0, 1, 2, 2]) * CLOSE / 3, seen.xyxy).any())
 
 
-def _grown(boxes: FloatArray) -> FloatArray:
-    """Return boxes a quarter larger: a detector's box of a new face is not quite the track's."""
-    half = (boxes[:, 2:] - boxes[:, :2]) / 8
+def grown(boxes: FloatArray) -> FloatArray:
+    """Return boxes (n, 4) a quarter larger: a detector's box of a new face is not quite the track's.
+
+    Those of small faces by more: there it sees the head, with hair or a turban.
+    """
+    half = np.maximum((boxes[:, 2:] - boxes[:, :2]) / 8, LEAST)
     return np.hstack([boxes[:, :2] - half, boxes[:, 2:] + half])
 
 

@@ -37,6 +37,7 @@ LOOKS = 3  # gender, age, light
 # The shares of a pool that look most like a person: of these the half that recognisers find least so is tried
 # first, of the first share, then of the second; then all others.
 KIN = 0.2, 0.4
+PATIENCE = 6  # tries among the first share of them, and among the second
 SLOWLY = 8  # views that these are shown
 # How far a woman is from a man, 20 years from none, and a light face from a dark one, in usual distances
 GENDER, AGE, LIGHT = 10.0, 2.0, 2.0
@@ -262,10 +263,9 @@ def _choose(
         free = ~used[still]
         free[:, [one.row for one in taken()]] = False
         for own, mine in zip(given.turns[still], free, strict=True):
-            # as many as there are people, so that each can have another face
-            mine &= own <= next(
-                (n for n in range(len(KIN)) if (mine & (own <= n)).sum() >= len(still)), len(KIN)
-            )
+            # wider and wider, and as many as there are people, so that each can have another face
+            wide = range(turn // PATIENCE, len(KIN))
+            mine &= own <= next((n for n in wide if (mine & (own <= n)).sum() >= len(still)), len(KIN))
         try:
             rows = given.near(still, ~free).tolist()
         except CannotGuarantee:  # not each of them can have another face

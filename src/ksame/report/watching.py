@@ -23,6 +23,7 @@ from ksame.attack.see import Seen, see
 from ksame.core import FloatArray, IntArray
 from ksame.faces.detect import residual
 from ksame.faces.landmarks import landmarks
+from ksame.faces.left import grown
 from ksame.faces.track import Track
 from ksame.gather import Source, Watch, side_by_side
 from ksame.geometry import with_ring
@@ -276,10 +277,9 @@ def _left(moment: Moment, tracks: Sequence[Track], meshes: FloatArray) -> bool:
     around = [with_ring(mesh) for mesh in meshes]
     boxes = np.array([*there, *(np.hstack([ring.min(axis=0), ring.max(axis=0)]) for ring in around)])
     boxes = boxes.reshape(-1, 4)
-    margin = (boxes[:, 2:] - boxes[:, :2]) / 8  # a detector's box of a new face is not quite the old one's
     scale = min(1.0, LOOK / max(moment.new.shape[:2]))
     small = _alike(moment.new, tuple(max(1, round(side * scale)) for side in moment.new.shape[:2]))
-    found = residual(small, scale * np.hstack([boxes[:, :2] - margin, boxes[:, 2:] + margin]))
+    found = residual(small, scale * grown(boxes))
     return bool(len(found)) and bool(((landmarks(small, found)[1] >= 0.5) | (found.score >= SURE)).any())
 
 
