@@ -448,19 +448,19 @@ def test_the_last_judge_has_a_veto_and_the_furthest_of_the_others_is_taken(monke
     assert asked.count("facenet") == 4  # the old face and three new ones
 
 
-def test_faces_of_like_looks_that_are_least_like_somebody_are_tried_first(monkeypatch):
-    nobody_is_alike(monkeypatch)
+def test_faces_that_are_least_like_somebody_are_tried_first():
     n = len(pool())
     far = np.arange(n, dtype=float)[:, None]
-    faces = replace(pool(), seen={"sface": 10 + far, "dlib": 10 + far})
-    old = {"sface": np.zeros((2, 1))}
-    turns = choose._turns(old, np.arange(n, dtype=float)[::-1], faces)  # the last look most alike
-    for turn, share in enumerate(choose.KIN):
-        kin = round(share * n)
-        assert (turns <= turn).sum() == pytest.approx(kin / 2, abs=2)
-        assert not (turns[: n - kin] <= turn).any()
-    assert turns[-1] == 0 and turns.max() == len(choose.KIN)
-    assert not choose._turns(old, np.zeros(n), pool()).any(), "nobody looked at these"
+    male = np.where(np.arange(n) % 2, 1.0, -1.0)
+    labels = np.column_stack([male, np.zeros((n, 2))])
+    faces = replace(pool(), labels=labels, seen={"sface": 10 + far, "dlib": 10 - far})
+    turns = choose._turns({"sface": np.zeros((2, 1))}, faces)  # what dlib makes of the person is not known
+    for gender in (-1, 1):
+        own = turns[male == gender]
+        assert own.tolist() == sorted(own, reverse=True)
+        for turn, share in enumerate(choose.UNLIKE):
+            assert (own <= turn).mean() == pytest.approx(share, abs=1.5 / len(own))
+    assert not choose._turns({"sface": np.zeros((2, 1))}, pool()).any(), "nobody looked at these"
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -468,9 +468,9 @@ def test_whose_turn_it_is_comes_first_and_everybody_gets_a_face(count, monkeypat
     """Two faces are to come first: three people get them and one more."""
     nobody_is_alike(monkeypatch)
     n = len(pool())
-    first = np.full(n, len(choose.KIN))
+    first = np.full(n, len(choose.UNLIKE))
     first[[4, 7]] = 0
-    monkeypatch.setattr(choose, "_turns", lambda old, far, pool: first)
+    monkeypatch.setattr(choose, "_turns", lambda old, pool: first)
     made = masks(drawn.model(), [[view] for view in people(count)], pool(), recognisers=["sface"], tries=1)
     rows = {int(np.abs(pool().shifts - one.shift).sum(axis=1).argmin()) for one in made}
     assert len(rows) == count

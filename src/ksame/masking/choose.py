@@ -33,11 +33,8 @@ USUAL = 1.2
 OLD = -1
 QUICK = 3  # recognisers that are asked about every trial
 NAMED = 3  # trials of each person in any case: the others are asked about the best of them
-LOOKS = 3  # gender, age, light
-# The shares of a pool that look most like a person: of these the half that recognisers find least so is tried
-# first, of the first share, then of the second; then all others.
-KIN = 0.2, 0.4
-PATIENCE = 6  # tries among the first share of them, and among the second
+UNLIKE = 0.4, 0.7  # shares of a pool's women or men, least like a person first: they are tried in this order
+PATIENCE = 8  # tries among the first share, and as many among the second
 SLOWLY = 8  # views that these are shown
 # How far a woman is from a man, 20 years from none, and a light face from a dark one, in usual distances
 GENDER, AGE, LIGHT = 10.0, 2.0, 2.0
@@ -98,7 +95,7 @@ def masks(
     weights.let_go("age")
 
     def near(left: Sequence[int], used: NDArray[np.bool_]) -> IntArray:
-        still = np.append(model.nuisance, [False] * LOOKS)
+        still = np.append(model.nuisance, [False] * 3)
         return identities(old_looks[left], new_looks, nuisance=still, used=used, among=among, rng=source)
 
     def make(i: int, row: int) -> Mask:
@@ -118,17 +115,18 @@ def masks(
 
     quick, slow = recognisers[:QUICK], recognisers[QUICK:]
     old = [{name: _codes(views, name) for name in quick} for views in people]
-    looks_apart = np.linalg.norm(old_looks[:, None, -LOOKS:] - new_looks[:, -LOOKS:], axis=2)  # (n, m)
-    turns = np.stack([_turns(*both, pool) for both in zip(old, looks_apart, strict=True)])
+    turns = np.stack([_turns(known, pool) for known in old])
     given = _Given(people, old, turns, quick, near, make, wear, alike)
     used = np.zeros(turns.shape, bool)
     chosen: dict[int, _Trial] = {}
     doubtful: list[_Trial] = []
     told: dict[tuple[int, int], dict[str, FloatArray]] = {}
     left = list(range(len(people)))
+    empty: set[int] = set()  # whose tries were all for nothing, once: others took what was like theirs
     while left:
         named = _choose(given, left, chosen, used, margin, tries)
-        left = []
+        left = [i for i in left if i not in named and i not in empty]
+        empty.update(left)
         for i, some in _asked(given, chosen, named, slow, told).items():
             good = [
                 new for new, one in zip(some, named[i], strict=True) if new.apart >= min(margin, one.apart)
@@ -189,21 +187,20 @@ def _with_looks(
     return np.hstack([gamma, much * np.nan_to_num(seen)]), np.hstack([pool.codes, much * theirs])
 
 
-def _turns(old: Known, far: FloatArray, pool: Pool) -> IntArray:
-    """Return whose turn (m,) it is to be tried on: 0 of those who look like a person and are least alike, ...
+def _turns(old: Known, pool: Pool) -> IntArray:
+    """Return whose turn (m,) it is to be tried on a person: 0 of the women and men who are least alike, ...
 
     On a person faces are nearer to the old one than beside it, but in much the same order; so fewer need be
-    tried. Looks come first, because whoever is least alike of all has another skin: ``far`` (m,) is by how
-    much gender, age and light differ.
+    tried, and those that are hide better.
     """
-    turns = np.full(len(pool), len(KIN), np.intp)
+    turns = np.zeros(len(pool), np.intp)
     if not pool.seen.keys() & old.keys():
-        return 0 * turns
-    order = np.argsort(far, kind="stable")
-    unlike = np.array([_far({name: codes[[row]] for name, codes in pool.seen.items()}, old) for row in order])
-    for turn, share in reversed([*enumerate(KIN)]):
-        kin = max(2, round(share * len(pool)))
-        turns[order[:kin][unlike[:kin] >= np.median(unlike[:kin])]] = turn
+        return turns
+    faces = ({name: codes[[row]] for name, codes in pool.seen.items()} for row in range(len(pool)))
+    far, male = np.array([_far(face, old) for face in faces]), pool.labels[:, 0] > 0
+    for some in (male, ~male):
+        place = np.argsort(np.argsort(-far[some])) / max(int(some.sum()), 1)  # 0: least alike
+        turns[some] = np.searchsorted(UNLIKE, place, side="right")
     return turns
 
 
@@ -264,8 +261,8 @@ def _choose(
         free[:, [one.row for one in taken()]] = False
         for own, mine in zip(given.turns[still], free, strict=True):
             # wider and wider, and as many as there are people, so that each can have another face
-            wide = range(turn // PATIENCE, len(KIN))
-            mine &= own <= next((n for n in wide if (mine & (own <= n)).sum() >= len(still)), len(KIN))
+            wide = range(turn // PATIENCE, len(UNLIKE))
+            mine &= own <= next((n for n in wide if (mine & (own <= n)).sum() >= len(still)), len(UNLIKE))
         try:
             rows = given.near(still, ~free).tolist()
         except CannotGuarantee:  # not each of them can have another face
