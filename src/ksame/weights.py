@@ -8,6 +8,7 @@ anybody but the registry that pip or npm is set up to use; with ``KSAME_OFFLINE=
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import re
@@ -439,6 +440,8 @@ def let_go(*names: str | Path) -> None:
     for key in list(_idle):
         if key[0] in names:
             del _idle[key]
+    with suppress(OSError, AttributeError):  # glibc keeps what was freed, and another network needs as much
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def inputs(file: Path) -> list[tuple[int, ...]]:
