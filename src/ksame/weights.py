@@ -440,7 +440,8 @@ def let_go(*names: str | Path) -> None:
     for key in list(_idle):
         if key[0] in names:
             del _idle[key]
-    with suppress(OSError, AttributeError):  # glibc keeps what was freed, and another network needs as much
+    # glibc keeps what was freed, and another network needs as much; elsewhere there is nothing to call
+    with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 

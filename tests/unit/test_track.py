@@ -334,14 +334,16 @@ def test_a_small_face_is_drawn_by_five_points_of_a_sure_detector(apart, score, t
     five = five_points(mean_mesh()) * scale + [50, 60]
     five[2, 0] += turned
     found = Boxes(np.array([[50.0, 60, 90, 100]]), np.array([score]), five[None])
-    own = mesh_at(70, 80, 40)
-    mesh, presence = by_five(found, own, 0.3)
+    own, rgb = mesh_at(70, 80, 40), np.full((140, 160, 3), (190, 140, 115), np.uint8)
+    mesh, presence = by_five(rgb, found, own, 0.3)
     if drawn:
         assert presence >= DRAWN
         assert np.abs(five_points(mesh) - five).max() < 0.1 * apart
     else:
         assert presence == 0.3 and mesh is own
-    assert by_five(found, own, 0.999)[0] is own  # the network knows better
+    assert by_five(rgb, found, own, 0.999)[0] is own  # the network knows better
+    rgb[:, : int(five[2, 0])] = (40, 45, 44)
+    assert by_five(rgb, found, own, 0.3)[1] < DRAWN, "half behind a post"
 
 
 def test_a_face_that_leaves_the_picture_is_not_covered_until_it_comes_back():
@@ -379,6 +381,15 @@ def test_nobody_seen_is_no_track():
     assert tracks(watch([])) == ()
     assert people([[]], 1.0) == [[]]
     assert marked([], [], []) == ()
+
+
+@pytest.mark.parametrize(
+    ("wide", "state", "stays"), [(40, "seen", True), (25, "seen", False), (90, "covered", False)]
+)
+def test_nobody_stays_visible_by_the_code_of_a_small_or_doubtful_face(wide, state, stays):
+    box, shape = np.tile([10.0, 10, 10 + wide, 90], (5, 1)), np.zeros((5, MESH, 2), np.int16)
+    track = Track(0, box, np.full(5, state), shape, np.array([1.0, 0]))
+    assert kept([track], [[1.0, 0.1]], 0.5).tolist() == [stays]
 
 
 def test_names_that_were_given_stay_and_join():

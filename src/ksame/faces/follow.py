@@ -121,7 +121,10 @@ def pose(mesh: FloatArray) -> tuple[FloatArray, FloatArray]:
 
     The turn is that of the nose tip beside the middle of the eyes, in their distance: 0 is frontal.
     """
-    five = five_points(mesh)
+    return _pose(five_points(mesh))
+
+
+def _pose(five: FloatArray) -> tuple[FloatArray, FloatArray]:
     eyes = five[..., 1, :] - five[..., 0, :]
     apart = np.maximum(np.linalg.norm(eyes, axis=-1), 1e-9)
     nose = five[..., 2, :] - five[..., :2, :].mean(axis=-2)
@@ -179,18 +182,17 @@ def in_the_open(rgb: RGB, mesh: FloatArray, presence: float) -> float:
     return min(presence, ACROSS) if hidden else presence
 
 
-def by_five(found: Boxes, mesh: FloatArray, presence: float) -> tuple[FloatArray, float]:
+def by_five(rgb: RGB, found: Boxes, mesh: FloatArray, presence: float) -> tuple[FloatArray, float]:
     """Return mesh and presence of a face; of a small one, by the five points that the detector is sure of.
 
     So that it can be drawn: at that size the mean mesh is as good as one's own.
     """
-    five = found.five[0]
-    eyes = five[1] - five[0]
-    apart = float(np.linalg.norm(eyes))
-    frontal = abs(float((five[2] - five[:2].mean(axis=0)) @ eyes)) < FRONTAL * apart**2
-    if presence >= DRAWN or found.score[0] < SURELY or not MIN_EYES <= apart < FEW or not frontal:
+    apart, turn = _pose(found.five[0])
+    small = MIN_EYES <= apart < FEW and turn < FRONTAL
+    if presence >= DRAWN or found.score[0] < SURELY or not small:
         return mesh, presence
-    return transform(similarity(five_points(mean_mesh()), five), mean_mesh()), DRAWN
+    placed = transform(similarity(five_points(mean_mesh()), found.five[0]), mean_mesh())
+    return placed, in_the_open(rgb, placed, DRAWN)
 
 
 def onto(mesh: FloatArray, xyxy: FloatArray) -> FloatArray:

@@ -293,7 +293,7 @@ class _Watcher:
         for row in np.flatnonzero(same_face(own, seen.boxes.xyxy)):
             score = max(score, float(seen.boxes.score[row]))
             own = union(own, seen.boxes.xyxy[row])
-            mesh, presence = by_five(seen.boxes[[row]], mesh, presence)
+            mesh, presence = by_five(seen.rgb, seen.boxes[[row]], mesh, presence)
         chain.found(mesh, seen.number, sure=True)
         self._note(seen, chain, own, score, presence)
         return True
@@ -328,7 +328,7 @@ class _Watcher:
         own, score, until = found.xyxy[0], float(found.score[0]), chain.frame - chain.lost
         if not chain.firm and 0 < seen.number - chain.meshed < 8:
             # a face that had no mesh a moment ago has none now: small or turned away
-            place, seems = by_five(found, onto(chain.mesh, own), 0.0)
+            place, seems = by_five(seen.rgb, found, onto(chain.mesh, own), 0.0)
             chain.found(place, seen.number, sure=False)
             self._note(seen, chain, own, score, seems)
             return
@@ -338,7 +338,7 @@ class _Watcher:
         place, seems = onto(mesh[0] if new else chain.mesh, own), 0.0
         if sure:
             place, seems = mesh[0], in_the_open(seen.rgb, mesh[0], float(presence[0]))
-        place, seems = by_five(found, place, seems)
+        place, seems = by_five(seen.rgb, found, place, seems)
         chain.found(place, seen.number, sure=sure)
         chain.meshed = seen.number
         self._note(seen, chain, union(own, box_of(place)) if seems else own, score, seems)

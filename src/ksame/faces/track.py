@@ -45,6 +45,7 @@ BRIDGE = 5  # pictures over which a mesh can be trusted that was not found but i
 SHORTEST = 3  # pictures: a face that is drawn for less than that would only flash up
 MAX_TURN = 0.5  # how far a head may be turned to be drawn: see ``follow.pose``
 TOP, CHIN = 10, 152  # points of the mesh
+CLEAR = 36.0  # px: the width of a face, with eyes about 16 px apart, whose code tells who it is
 CHUNK = 1024  # pictures whose meshes are in memory at a time
 UNUSUAL = 0.25  # logarithm of the factor by which a size may differ from those around it
 
@@ -317,8 +318,8 @@ def _sure(track: Track) -> NDArray[np.intp]:
 def kept(given: Sequence[Track], codes: ArrayLike, same: float) -> NDArray[np.bool_]:
     """Return which tracks show somebody of whom there is a photo, and so stay visible.
 
-    Only what matches a photo by its own code is kept, not what was joined to it: in doubt a face is
-    replaced.
+    Only what matches a photo by its own code is kept, not what was joined to it, and not the code of a face
+    that was always small, which tells little: in doubt a face is replaced.
 
     Parameters
     ----------
@@ -333,10 +334,18 @@ def kept(given: Sequence[Track], codes: ArrayLike, same: float) -> NDArray[np.bo
     if x.ndim != 2:
         raise UsageError(f"codes must be (n, d). Got {x.shape}.")
     near = [
-        track.code is not None and bool((np.linalg.norm(x - track.code, axis=1) <= same).any())
+        track.code is not None
+        and _widest(track) >= CLEAR
+        and bool((np.linalg.norm(x - track.code, axis=1) <= same).any())
         for track in given
     ]
     return np.array(near, dtype=bool)
+
+
+def _widest(track: Track) -> float:
+    """Return how wide a face is where it is widest, of those that are not in doubt."""
+    box = track.box[track.state != "covered"]
+    return float((box[:, 2] - box[:, 0]).max(initial=0.0))
 
 
 def marked(given: Sequence[Track], names: Sequence[str], keep: ArrayLike) -> tuple[Track, ...]:

@@ -18,9 +18,7 @@ from ksame.render import around
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
 
-LARGE = (
-    16.0  # px between the eyes: nearer ones are too small for a closer look, which would see them elsewhere
-)
+LARGE = 16.0  # px between the eyes: in smaller faces the closer look sees features where they are not
 AROUND = 0.04  # of a face's width: over how large a spot the colour of skin is taken
 _ROWS = 5  # colours between the upper lip and the lower one
 _CORNERS = [33, 263, 168, 17]  # eyes' outer corners, bridge of the nose, lower lip
