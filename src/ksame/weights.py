@@ -440,9 +440,13 @@ def let_go(*names: str | Path) -> None:
     for key in list(_idle):
         if key[0] in names:
             del _idle[key]
-    # glibc keeps what was freed, and another network needs as much; elsewhere there is nothing to call
+    _glibc("malloc_trim", 0)  # what was freed is kept otherwise, and another network needs as much
+
+
+def _glibc(function: str, *numbers: int) -> None:
+    """Call a function of the C library on memory; elsewhere than on Linux there is nothing to call."""
     with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
+        getattr(ctypes.CDLL(None), function)(*numbers)
 
 
 def inputs(file: Path) -> list[tuple[int, ...]]:
@@ -507,4 +511,6 @@ def core() -> Any:
             del sys.modules["openvino_telemetry"]
     # its first look at numpy, alone: two threads that take it at once wait for each other for ever
     _ = openvino.Tensor(np.zeros(1, np.float32)).data
+    # M_MMAP_THRESHOLD: pictures and networks are given back as they are freed, not kept in pieces (100 MB)
+    _glibc("mallopt", -3, 1 << 20)
     return openvino.Core()

@@ -54,6 +54,8 @@ SURE = 0.8  # score from which a face is surely upright
 LIKELY = 0.65  # score from which a detector alone is believed: it takes hands for faces below that
 MEMORY = 48  # pictures through which a new face is followed backwards
 PATIENCE = 50  # pictures for which a lost face is looked for
+EARLY = 12  # pictures that are searched ahead: a thorough search takes as long as following through ten
+WAITING = 32_000_000  # bytes of them at most
 CODES = 8  # codes of a chain at most
 
 
@@ -185,7 +187,7 @@ def _searched(frames: Iterable[Picture], threads: int) -> Iterator[_Seen]:
     with ThreadPoolExecutor(threads) as pool:
         for frame, small, change in ahead(_reduced(frames)):
             waiting.append((pool.submit(_search, frame.index, frame.rgb, small, change), change))
-            if len(waiting) > 2 * threads:
+            if len(waiting) > max(2 * threads, min(EARLY, WAITING // frame.rgb.nbytes)):
                 yield _judged(waiting, last)
                 last = waiting.popleft()[1]
         while waiting:

@@ -115,25 +115,20 @@ def masks(
 
     quick, slow = recognisers[:QUICK], recognisers[QUICK:]
     old = [{name: _codes(views, name) for name in quick} for views in people]
-    turns = np.stack([_turns(known, pool) for known in old])
-    given = _Given(people, old, turns, quick, near, make, wear, alike)
-    used = np.zeros(turns.shape, bool)
+    used = np.zeros((len(people), len(pool)), bool)
     chosen: dict[int, _Trial] = {}
     doubtful: list[_Trial] = []
     told: dict[tuple[int, int], dict[str, FloatArray]] = {}
     left = list(range(len(people)))
     empty: set[int] = set()  # whose tries were all for nothing, once: others took what was like theirs
     while left:
+        turns = [_turns({**known, **told.get((i, OLD), {})}, pool) for i, known in enumerate(old)]
+        given = _Given(people, old, np.stack(turns), quick, near, make, wear, alike)
         named = _choose(given, left, chosen, used, margin, tries)
         left = [i for i in left if i not in named and i not in empty]
         empty.update(left)
-        for i, some in _asked(given, chosen, named, slow, told).items():
-            good = [
-                new for new, one in zip(some, named[i], strict=True) if new.apart >= min(margin, one.apart)
-            ]
-            if good:
-                chosen[i] = max(good, key=lambda one: one.apart)
-            else:
+        for i, some in _asked(given, chosen, named, slow, told, margin).items():
+            if i not in chosen:
                 left.append(i)
                 doubtful += some
     for one in sorted(doubtful, key=lambda one: -one.apart):  # better a face that hides enough than a cover
@@ -341,39 +336,43 @@ def _tried(
 
 def _asked(
     given: _Given,
-    chosen: Mapping[int, _Trial],
+    chosen: dict[int, _Trial],
     named: Mapping[int, Sequence[_Trial]],
     judges: Sequence[str],
     told: dict[tuple[int, int], dict[str, FloatArray]],
+    margin: float,
 ) -> dict[int, list[_Trial]]:
-    """Return new faces with how far they are apart to further judges too, from everybody old and new.
+    """Choose the best of some new faces, to further judges too; return what they were asked about.
 
-    ``told`` is what they made of each person's pool faces by their rows, and of the old face, whose row is
-    ``OLD``; it becomes more.
+    Each with how far it is apart to all of them, from everybody old and new. The best to the quick judges is
+    the first, and none that cannot be better any more is asked about. ``told`` is what they made of each
+    person's pool faces by their rows, and of the old face, whose row is ``OLD``; it becomes more.
     """
-    new = [one for some in named.values() for one in some]
-    if not judges or not new:
-        return {i: list(some) for i, some in named.items()}
+    if not judges or not named:
+        chosen |= {i: max(trials, key=lambda one: one.apart) for i, trials in named.items()}
+        return {}
     weights.let_go("gender", *given.judges)  # the slow one takes 200 MB, twice that if asked twice at once
     some = [spread(range(len(views)), SLOWLY) for views in given.people]
+    old = [told.setdefault((i, OLD), {}) for i in range(len(given.people))]
     for judge in judges:
         for i, views in enumerate(given.people):
-            known = told.setdefault((i, OLD), {})
-            if judge not in known:
-                known[judge] = np.concatenate([_code(judge, views[view]) for view in some[i]])
-        for i, row, _, _ in new:
-            mask = given.make(i, row)
-            worn = (_code(judge, given.wear(i, mask, view)) for view in some[i])
-            told.setdefault((i, row), {})[judge] = np.concatenate([*worn])
-        weights.let_go(judge)
-    old = [told[i, OLD] for i in range(len(given.people))]
-    asked: dict[int, list[_Trial]] = {i: [] for i in named}
-    for one in new:
-        others = [
-            told[other.person, other.row] for other in (*chosen.values(), *new) if other.person != one.person
-        ]
-        far = _hides(told[one.person, one.row], one.person, old, others)
-        asked[one.person].append(one._replace(apart=min(one.apart, far)))
+            if judge not in old[i]:
+                old[i][judge] = np.concatenate([_code(judge, views[view]) for view in some[i]])
+    asked: dict[int, list[_Trial]] = {}
+    for i, trials in named.items():
+        asked[i] = []
+        for one in sorted(trials, key=lambda one: -one.apart):
+            if i in chosen and one.apart <= chosen[i].apart:
+                break
+            mask = given.make(i, one.row)
+            known = told.setdefault((i, one.row), {})
+            for judge in judges:
+                known[judge] = np.concatenate([_code(judge, given.wear(i, mask, view)) for view in some[i]])
+            others = [told[j, other.row] for j, other in chosen.items() if j != i]
+            asked[i].append(one._replace(apart=min(one.apart, _hides(known, i, old, others))))
+            if asked[i][-1].apart >= min(margin, one.apart):
+                chosen[i] = max(asked[i], key=lambda one: one.apart)
+    weights.let_go(*judges)
     return asked
 
 

@@ -29,11 +29,7 @@ __all__ = [
     "MALE", "NEUTRAL", "SMILING", "THRESHOLDS", "Portraits", "known", "portraits", "recognised", "smiles",
 ]  # fmt: skip
 
-GAIN = 1.1  # a mean of people, read off by a regression, is paler than any of them
-SPIRIT = 0.9  # how much of a random face goes in: means of groups are too much alike
-_VARIED = ("age", "nose", "lips", "width")  # set to a span: set to the same, portraits are too much alike
 _FLAWED = {"ground": 3.6, "hat": -2.35, "glasses": -1.6}  # from where on there is what nobody asked for
-_LESS = {"ground": 0.4, "hat": 0.9, "glasses": 0.4}  # than usual, in standard deviations, that is asked for
 _ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
 _DYED = 0.2  # of how light skin is, that a correction may change
 _CORRECTIONS, _ENOUGH = 2, 1.3  # of a picture at most, and times what is near enough that need none
@@ -41,12 +37,6 @@ _FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
 _STEP = 0.7  # of what is off, that a correction makes good
 _EXPOSED = 4.0, 0.1  # of L*, or as a share of it, at most: what is still off then
 _TRIES = 5  # random faces more for a group whom no weights protect
-_SPIRITS = 3000  # random styles to choose from, at least: few of them have dark skin
-_KIN = 8.0, 300  # L* that the skin of those may be off a group's, and how many are looked at
-_OUT = ((0.83, 0.9), (0.0, 0.84))  # of how far random styles are from the mean, geometry and colour: nearer
-# portraits are alike, farther out there are hands, hats and neighbours, or coloured light
-_LIGHTER = {"light": 3.5, "tone": 7.0}  # that is asked for: pictures are darker than a line would have them
-_AMONG = 40  # of those that nobody has yet, the ones that must be changed least to fit a group
 _HELPERS = 3  # at most: one draws, by all cores, while the others look and judge
 _SHRUNK = (1.0, 0.8, 0.64)  # of what is special about a code: too far out there is no face
 
@@ -169,18 +159,6 @@ class _Studio:
     used: list[int] = field(default_factory=list)  # the random styles that any group tried
 
     @cached_property
-    def styles(self) -> FloatArray:
-        """Random styles (s, d), as differences from the mean."""
-        count = max(_SPIRITS, _AMONG + (_TRIES + 1) * len(self.wishes))  # so that no two groups take the same
-        z = self.rng.standard_normal((count, self.generator.noise))
-        return np.tile(self.generator.styles(z), 2) - self.space.mean
-
-    @cached_property
-    def lights(self) -> FloatArray:
-        """How light the skin of random styles is by itself (s,)."""
-        return self.space.told(self.space.mean + self.styles)[:, ATTRIBUTES.index("light")]
-
-    @cached_property
     def limits(self) -> list[dict[str, float]]:
         """How near a portrait of each group may be to a member, by each recogniser; see ``limit``."""
         alone, of = np.arange(len(self.codes)), self.partition.subjects
@@ -191,11 +169,6 @@ class _Studio:
             }
             for rows in self.partition.groups
         ]
-
-    @cached_property
-    def usual(self) -> float:
-        """How far random styles are from the mean."""
-        return float(np.linalg.norm(self.styles, axis=1).mean())
 
     def sketched(self, codes: FloatArray) -> dict[int, NDArray[np.bool_]]:
         """Draw all groups' portraits from mixed codes (g, d) for a first look; say who is recognised."""
@@ -256,62 +229,6 @@ class _Studio:
         codes, gains = np.stack([take.code for take in takes]), np.array([take.gain for take in takes])
         drawn = [exposed(take.picture, take.gain) for take in (takes.pop(0) for _ in gains)]  # none twice
         return Portraits(codes, gains, drawn, wished, seen, guarantee, np.sort(np.concatenate(stuck)))
-
-    def _fitting(self, code: FloatArray, number: int) -> FloatArray:
-        """Return a group's code with a random style that nobody had, set to what is wished for.
-
-        Styles whose own skin is far from the group's are left out: steered to it, they would keep features
-        of another descent. Of the others, those are taken that need least steering, because what is steered
-        far leaves the space of faces; of these the quarter whose geometry is rather like the members' than
-        like everybody's, which keeps descent; of these the style that is like no other portrait and like no
-        member more than the others.
-        """
-        wish = self.wishes[number]
-        own = np.abs(self.lights - wish["light"])
-        own[self.used] = np.inf
-        kin = np.argsort(own)[: max(_AMONG, min(int((own < _KIN[0]).sum()), _KIN[1]))]
-        begun = self.space.mean + GAIN * (code - self.space.mean) + SPIRIT * self.styles[kin]
-        some = np.argsort(self.space.effort(begun, self._asked(begun, wish)))[:_AMONG]
-        steered = np.stack([self._steered(one, wish) for one in begun[some]])
-        like = self.space.alike(steered, self.codes[self.partition.groups[number]])  # (c, m)
-        stands_out = like.max(axis=1) - like.mean(axis=1)
-        rather = like.mean(axis=1) - self.space.alike(steered, self.codes).mean(axis=1)
-        others = [plan for place, plan in self.plans.items() if place != number]
-        if others:
-            stands_out = stands_out + 2 * self.space.alike(steered, np.stack(others)).max(axis=1)
-        best = np.where(rather >= np.quantile(rather, 0.75), stands_out, np.inf).argmin()
-        self.used.append(int(kin[some[best]]))
-        return np.asarray(steered[best])
-
-    def _asked(self, codes: FloatArray, wish: Mapping[str, float]) -> FloatArray:
-        """Return the attributes (n, a) that codes should get: near the wishes, else rather less.
-
-        What is near enough by itself stays: set to the same, portraits would be more alike than people.
-        """
-        told = self.space.told(codes)
-        asked = told.copy()
-        for name, less in _LESS.items():
-            at = ATTRIBUTES.index(name)
-            asked[:, at] = np.minimum(told[:, at], self.space.level[at] - less * self.space.unit[at])
-        for name, value in wish.items():
-            at, to = ATTRIBUTES.index(name), value + _LIGHTER.get(name, 0)
-            near = 0.5 * NEAR[name] if name in _VARIED else 0.0
-            some = span(to, ASKED[name]) if name in ASKED else (to - near, to + near)
-            asked[:, at] = np.clip(told[:, at], *some)
-        return asked
-
-    def _steered(self, code: FloatArray, wish: Mapping[str, float]) -> FloatArray:
-        """Return a code that is set to what is wished for, and as far out as pictures are good."""
-        asked = dict(zip(ATTRIBUTES, self._asked(code[None], wish)[0].tolist(), strict=True))
-        once = self._reined(self.space.steered(code, asked))
-        return self._reined(self.space.steered(once, asked))  # what was made longer shows too much of it
-
-    def _reined(self, code: FloatArray) -> FloatArray:
-        """Return a code whose geometry and colour are as far from the mean as pictures are good."""
-        halves = np.split(code - self.space.mean, 2)
-        far = [max(float(np.linalg.norm(half)), 1e-9) * np.sqrt(2) / self.usual for half in halves]
-        kept = [half * np.clip(by, *out) / by for half, by, out in zip(halves, far, _OUT, strict=True)]
-        return np.asarray(self.space.mean + np.concatenate(kept))
 
     def _sketch_of(self, number: int) -> _Take:
         """Draw what a group is to be drawn from, and judge it."""

@@ -1,0 +1,124 @@
+"""Random styles, one of which is mixed into each portrait: which of them fits a group, and how far out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from ksame.core import FloatArray
+from ksame.portraits.wishes import ASKED, NEAR, span
+from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
+from ksame.represent.synthesis import Generator
+
+__all__ = ["Styles"]
+
+GAIN = 1.1  # a mean of people, read off by a regression, is paler than any of them
+SPIRIT = 0.9  # how much of a random face goes in: means of groups are too much alike
+AMONG = 40  # of those that nobody has yet, the ones that must be changed least to fit a group
+OUT = ((0.83, 0.9), (0.0, 0.84))  # of how far random styles are from the mean, geometry and colour: nearer
+# portraits are alike, farther out there are hands, hats and neighbours, or coloured light
+LIGHTER = {"light": 3.5, "tone": 7.0}  # that is asked for: pictures are darker than a line would have them
+_LESS = {"ground": 0.4, "hat": 0.9, "glasses": 0.4}  # than usual, in standard deviations, that is asked for
+_VARIED = ("age", "nose", "lips", "width")  # set to a span: set to the same, portraits are too much alike
+_SPIRITS = 3000  # random styles to choose from, at least: few of them have dark skin
+_KIN = 8.0, 300  # L* that the skin of those may be off a group's, and how many are looked at
+
+
+@dataclass(frozen=True, eq=False)
+class Styles:
+    """Random styles of a generator (s, d), as differences from the mean; each is given away once."""
+
+    space: GeneratorSpace
+    styles: FloatArray
+    used: list[int] = field(default_factory=list)
+
+    @classmethod
+    def drawn(cls, space: GeneratorSpace, generator: Generator, tries: int, rng: np.random.Generator) -> Self:
+        """Draw styles at random, enough for so many tries."""
+        z = rng.standard_normal((max(_SPIRITS, AMONG + tries), generator.noise))
+        return cls(space, np.tile(generator.styles(z), 2) - space.mean)
+
+    @cached_property
+    def lights(self) -> FloatArray:
+        """How light the skin of random styles is by itself (s,)."""
+        return self.space.told(self.space.mean + self.styles)[:, ATTRIBUTES.index("light")]
+
+    @cached_property
+    def usual(self) -> float:
+        """How far random styles are from the mean."""
+        return float(np.linalg.norm(self.styles, axis=1).mean())
+
+    def fitting(
+        self,
+        code: FloatArray,
+        wish: Mapping[str, float],
+        people: FloatArray,
+        everybody: FloatArray,
+        others: FloatArray,
+    ) -> FloatArray:
+        """Return a group's code with a random style that nobody had, set to what is wished for.
+
+        Styles whose own skin is far from the group's are left out: steered to it, they would keep features
+        of another descent. Of the others, those are taken that need least steering, because what is steered
+        far leaves the space of faces; of these the quarter whose geometry is rather like the members' than
+        like everybody's, which keeps descent; of these the style that is like no other portrait and like no
+        member more than the others.
+
+        Parameters
+        ----------
+        code : (d,)
+            Mixed from the group's.
+        wish : mapping
+            Its attributes.
+        people, everybody, others : (m, d), (n, d), (o, d)
+            Codes of the group's faces, of all faces and of the other groups' portraits.
+        """
+        own = np.abs(self.lights - wish["light"])
+        own[self.used] = np.inf
+        kin = np.argsort(own)[: max(AMONG, min(int((own < _KIN[0]).sum()), _KIN[1]))]
+        begun = self.space.mean + GAIN * (code - self.space.mean) + SPIRIT * self.styles[kin]
+        some = np.argsort(self.space.effort(begun, self.asked(begun, wish)))[:AMONG]
+        steered = self.steered(begun[some], wish)
+        like = self.space.alike(steered, people)  # (c, m)
+        stands_out = like.max(axis=1) - like.mean(axis=1)
+        rather = like.mean(axis=1) - self.space.alike(steered, everybody).mean(axis=1)
+        if len(others):
+            stands_out = stands_out + 2 * self.space.alike(steered, others).max(axis=1)
+        best = np.where(rather >= np.quantile(rather, 0.75), stands_out, np.inf).argmin()
+        self.used.append(int(kin[some[best]]))
+        return np.asarray(steered[best])
+
+    def asked(self, codes: FloatArray, wish: Mapping[str, float]) -> FloatArray:
+        """Return the attributes (n, a) that codes should get: near the wishes, else rather less.
+
+        What is near enough by itself stays: set to the same, portraits would be more alike than people.
+        """
+        told = self.space.told(codes)
+        asked = told.copy()
+        for name, less in _LESS.items():
+            at = ATTRIBUTES.index(name)
+            asked[:, at] = np.minimum(told[:, at], self.space.level[at] - less * self.space.unit[at])
+        for name, value in wish.items():
+            at, to = ATTRIBUTES.index(name), value + LIGHTER.get(name, 0)
+            near = 0.5 * NEAR[name] if name in _VARIED else 0.0
+            some = span(to, ASKED[name]) if name in ASKED else (to - near, to + near)
+            asked[:, at] = np.clip(told[:, at], *some)
+        return asked
+
+    def steered(self, codes: FloatArray, wish: Mapping[str, float]) -> FloatArray:
+        """Return codes (n, d) that are set to what is wished for, and as far out as pictures are good."""
+        asked = self.asked(codes, wish)
+        once = self.reined(self.space.set_to(codes, asked))
+        return self.reined(self.space.set_to(once, asked))  # what was made longer shows too much of it
+
+    def reined(self, codes: FloatArray) -> FloatArray:
+        """Return codes (n, d) whose geometry and colour are as far from the mean as pictures are good."""
+        kept = []
+        for half, out in zip(np.split(codes - self.space.mean, 2, axis=1), OUT, strict=True):
+            far = np.maximum(np.linalg.norm(half, axis=1, keepdims=True), 1e-9) * np.sqrt(2) / self.usual
+            kept.append(half * np.clip(far, *out) / far)
+        return np.asarray(self.space.mean + np.hstack(kept))
