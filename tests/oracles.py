@@ -1209,3 +1209,18 @@ def limit(codes, subjects, threshold, nearly=0.05, least=0.8):
     low, rest = int(place), place - int(place)
     at = apart[low] + (rest * (apart[low + 1] - apart[low]) if rest else 0)
     return max(least * threshold, min(at, threshold))
+
+
+def kinship(face, members, own, others, thresholds):
+    """Return the mean distance to others less that to one's own people, as a mean over recognisers."""
+
+    def mean_distance(name, rows):
+        apart = [
+            sum((a - b) ** 2 for a, b in zip(members[name][row], face[name][0], strict=True)) ** 0.5
+            for row in rows
+        ]
+        return sum(apart) / len(apart) / thresholds[name]
+
+    if not others:
+        return 0.0
+    return sum(mean_distance(name, others) - mean_distance(name, own) for name in face) / len(face)

@@ -17,7 +17,7 @@ from ksame.faces.landmarks import landmarks
 from ksame.geometry import FRAME
 from ksame.pool import learn as conditions
 from ksame.pool.build import off
-from ksame.portraits import group, judge, learn, measure, people, surrogate, texture, wishes
+from ksame.portraits import group, judge, learn, measure, people, styles, texture, wishes
 from ksame.represent.embedding import RECOGNISERS, embed
 from ksame.represent.generator import ATTRIBUTES, BLOCKS, GeneratorSpace
 from ksame.represent.synthesis import Generator
@@ -245,7 +245,8 @@ def test_everybody_of_a_group_is_compared_with_each_of_its_pictures_as_published
     monkeypatch.setattr(group, "_codes", lambda picture, members: {"sface": np.array([[float(picture)]])})
     groups = Partition([0, 0, 0, 0, 1, 1], k=2, subjects=list("AABBCD"))
     members = {"sface": np.array([[0.0], [50.0], [70.0], [90.0], [200.0], [300.0]])}
-    near = group._at_risk([0.5, 250.0, 70.9], np.array([0, 2, 0, 2, 1, 1]), groups, members, 1)
+    found = SimpleNamespace(drawn=[0.5, 250.0], at_risk=np.array([0]))  # judged when they were drawn
+    near = group._at_risk(found, [0.5, 250.0, 70.9], np.array([0, 2, 0, 2, 1, 1]), groups, members, 1)
     assert near.tolist() == [0, 2]  # the third wears the first picture, and is known by the second
 
 
@@ -270,14 +271,6 @@ def test_wishes_are_means_of_people_and_leave_no_doubt_of_gender():
     assert "ground" in wishes.wishes_of(seen, groups, plain=True)[0]
 
 
-def studio(space, generator, wish):
-    """Return a studio with random styles, for one group of two people."""
-    groups, codes = Partition([0, 0], k=2), np.stack([space.mean, space.mean])
-    return surrogate._Studio(
-        space, generator, codes, {}, groups, [wish], np.random.default_rng(0), helpers=None
-    )
-
-
 WISH = {
     "gender": 4.0, "age": 40.0, "smile": -1.5, "light": 60.0, "tone": 40.0, "yaw": 0.0, "nose": 60.0,
     "lips": 21.0, "width": 190.0,
@@ -286,14 +279,14 @@ WISH = {
 
 @pytest.mark.weights
 def test_codes_are_asked_for_what_is_wished_and_keep_what_is_near_enough(space, generator):
-    here = studio(space, generator, WISH)
+    here = styles.Styles.drawn(space, generator, 0, np.random.default_rng(0))
     told = {**WISH, "nose": 60.5, "lips": 40.0, "gender": 5.0, "smile": 2.0, "hat": 9.0}
     base = space.steered(space.mean, told)
-    asked = dict(zip(ATTRIBUTES, here._asked(base[None], WISH)[0], strict=True))
+    asked = dict(zip(ATTRIBUTES, here.asked(base[None], WISH)[0], strict=True))
     assert asked["nose"] == pytest.approx(60.5, abs=0.01)  # within the span
     assert asked["lips"] == pytest.approx(21 + wishes.NEAR["lips"] / 2)
     assert asked["gender"] == pytest.approx(5, abs=0.01) and asked["smile"] == -1.5
-    assert asked["light"] == 60 + surrogate._LIGHTER["light"] and asked["hat"] < space.level[column("hat")]
+    assert asked["light"] == 60 + styles.LIGHTER["light"] and asked["hat"] < space.level[column("hat")]
 
 
 def test_who_smiles_more_than_asked_is_not_off():
@@ -418,9 +411,9 @@ def test_a_pool_that_makes_no_sense_is_refused():
 def test_who_is_near_to_any_recogniser_is_recognised_and_everybody_where_none_can_judge():
     members = {"sface": np.array([[0.0], [3.0], [9.0]]), "dlib": np.array([[5.0], [5.0], [0.5]])}
     portrait = {"sface": np.array([[1.0]]), "dlib": np.array([[0.0]])}
-    assert surrogate.recognised(portrait, members, np.array([0, 1, 2])).tolist() == [True, False, True]
-    assert surrogate.recognised(portrait, members, np.array([1])).tolist() == [False]
-    assert surrogate.recognised(None, members, np.array([0, 1])).tolist() == [True, True]
+    assert judge.recognised(portrait, members, np.array([0, 1, 2])).tolist() == [True, False, True]
+    assert judge.recognised(portrait, members, np.array([1])).tolist() == [False]
+    assert judge.recognised(None, members, np.array([0, 1])).tolist() == [True, True]
 
 
 def test_a_limit_is_what_different_people_are_apart_by_but_not_much_less_than_the_threshold():

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import oracles
 import samples
 from ksame.core import Partition
-from ksame.portraits import judge, measure, surrogate
+from ksame.portraits import judge, measure, styles, surrogate
+from ksame.portraits.styles import Styles
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
 from ksame.represent.synthesis import Generator
 
@@ -64,7 +65,10 @@ def drawn(monkeypatch):
     )
     monkeypatch.setattr(surrogate, "seen_exposed", lambda seen, gain, space: seen)
 
-    def known(faces, judges, read):
+    monkeypatch.setattr(surrogate, "largest", lambda pictures: (np.arange(1), None))
+    monkeypatch.setattr(surrogate, "kinship", lambda face, members, own, others: 0.0)
+
+    def known(faces, judges, read=None):
         return {"sface": np.array([[views.pop(0) if views else 99.0]])}
 
     monkeypatch.setattr(surrogate, "known", known)
@@ -80,6 +84,15 @@ def drawn(monkeypatch):
         return found, artist
 
     return make
+
+
+def test_a_portrait_that_is_no_kin_of_its_people_is_tried_again(drawn, monkeypatch):
+    """The first try for the second group is as like other people as its own; the second is not."""
+    usual = [0.25] * 4
+    near = iter([*usual, 0.21, 0.05])
+    monkeypatch.setattr(surrogate, "kinship", lambda face, members, own, others: next(near, 0.25))
+    found, artist = drawn(50.0, 100.0, 50.0, 150.0, 150.0)
+    assert artist.drawn == 3 and not len(found.at_risk)
 
 
 # both groups are judged at a first look, and again when they are corrected, if they are fine
@@ -120,6 +133,7 @@ def test_no_random_style_is_taken_twice_and_all_of_it_repeats_with_the_seed(draw
 def test_where_no_face_is_found_everybody_counts_as_recognised(drawn, monkeypatch):
     nobody = SimpleNamespace(rows=np.arange(0))
     monkeypatch.setattr(surrogate, "look", lambda pictures, space: nobody)
+    monkeypatch.setattr(surrogate, "largest", lambda pictures: (np.arange(0), None))
     found, artist = drawn()
     assert found.at_risk.tolist() == [0, 1, 2, 3]
     assert np.isnan(found.seen).all()
@@ -177,13 +191,13 @@ def test_of_two_portraits_that_are_alike_one_is_kept(drawn):
 @given(st.integers(0, 10**6), st.floats(0.2, 3))
 def test_codes_are_neither_too_near_to_the_mean_nor_too_far_out(seed, length):
     rng = np.random.default_rng(seed)
-    studio = surrogate._Studio(SPACE, Artist(), None, {}, GROUPS, [{}], rng, None)
+    some = Styles.drawn(SPACE, Artist(), 9, rng)
     wish = {name: float(SPACE.level[ATTRIBUTES.index(name)]) for name in ("age", "light", "gender")}
-    code = studio._steered(SPACE.mean + length * rng.normal(size=len(SPACE.mean)), wish)
-    for half, (least, most) in zip(np.split(code - SPACE.mean, 2), surrogate._OUT, strict=True):
-        assert least - 1e-9 <= np.linalg.norm(half) * 2**0.5 / studio.usual <= most + 1e-9
+    code = some.steered(SPACE.mean + length * rng.normal(size=(1, len(SPACE.mean))), wish)[0]
+    for half, (least, most) in zip(np.split(code - SPACE.mean, 2), styles.OUT, strict=True):
+        assert least - 1e-9 <= np.linalg.norm(half) * 2**0.5 / some.usual <= most + 1e-9
     told = dict(zip(ATTRIBUTES, SPACE.told(code[None])[0], strict=True))
-    asked = wish["light"] + surrogate._LIGHTER["light"]
+    asked = wish["light"] + styles.LIGHTER["light"]
     assert told["light"] == pytest.approx(asked, abs=8) and told["age"] == pytest.approx(wish["age"], abs=10)
 
 
@@ -253,3 +267,25 @@ def test_the_limit_is_that_of_all_pairs_one_by_one(people, photos, scale, seed):
     who = np.arange(people * photos) % people
     slow = oracles.limit(codes.tolist(), who.tolist(), judge.THRESHOLDS["dlib"])
     assert judge.limit(codes, who, "dlib") == pytest.approx(slow)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 4), st.integers(0, 4), st.integers(0, 10**6))
+def test_kinship_is_that_of_all_pairs_one_by_one(own, others, seed):
+    rng = np.random.default_rng(seed)
+    members = {name: rng.normal(size=(own + others, 3)) for name in ("dlib", "sface")}
+    face = {name: rng.normal(size=(1, 3)) for name in members}
+    rows = np.split(rng.permutation(own + others), [own])
+    slow = oracles.kinship(face, members, *(some.tolist() for some in rows), judge.THRESHOLDS)
+    assert judge.kinship(face, members, *rows) == pytest.approx(slow)
+    assert judge.kinship({}, members, *rows) == 0
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 4), st.integers(0, 10**6))
+def test_codes_are_set_to_attributes_as_they_would_be_one_by_one(n, seed):
+    rng = np.random.default_rng(seed)
+    codes = SPACE.mean + rng.normal(size=(n, len(SPACE.mean)))
+    to = SPACE.level + SPACE.unit * rng.normal(size=(n, len(ATTRIBUTES)))
+    slow = [SPACE.steered(c, dict(zip(ATTRIBUTES, t, strict=True))) for c, t in zip(codes, to, strict=True)]
+    np.testing.assert_allclose(SPACE.set_to(codes, to), slow, atol=1e-8)

@@ -123,7 +123,7 @@ def made(
     output, pictures = groups.labels, list(found.drawn)
     if expression == "keep":
         output, pictures = _with_smiles(space, draws, found, groups, attributes, faces.subject)
-    at_risk = _at_risk(pictures, output, groups, members, jobs)
+    at_risk = _at_risk(found, pictures, output, groups, members, jobs)
     guarantee = _bounded(found.guarantee, check_law(output, faces.subject, k, several=True))
     kept = _kept(own, groups.labels, faces.subject)
     names = sorted({str(faces.source[row]) for row in at_risk})
@@ -277,20 +277,25 @@ def _table(kept: dict[str, float]) -> str:
 
 
 def _at_risk(
+    found: Portraits,
     pictures: Sequence[NDArray[np.uint8]],
     output: IntArray,
     groups: Partition,
     members: Mapping[str, FloatArray],
     jobs: int | None,
 ) -> IntArray:
-    """Return which faces some recogniser takes for a picture of their group, as it is published."""
+    """Return which faces some recogniser takes for a picture of their group, as it is published.
 
-    def found(number: int) -> IntArray:
+    First pictures were judged when they were made, second ones with another expression are here.
+    """
+
+    def near(number: int) -> IntArray:
         rows = groups.groups[int(groups.labels[output == number][0])]
-        near: IntArray = rows[recognised(_codes(pictures[number], members), members, rows)]
-        return near
+        these: IntArray = rows[recognised(_codes(pictures[number], members), members, rows)]
+        return these
 
-    return np.unique(np.concatenate([*side_by_side(found, ((n,) for n in range(len(pictures))), jobs=jobs)]))
+    second = ((number,) for number in range(len(found.drawn), len(pictures)))
+    return np.unique(np.concatenate([found.at_risk, *side_by_side(near, second, jobs=jobs)]))
 
 
 def _codes(picture: NDArray[np.uint8], judges_of: Mapping[str, FloatArray]) -> dict[str, FloatArray] | None:

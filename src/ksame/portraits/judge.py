@@ -17,7 +17,7 @@ from ksame.represent.appearance import on_frame
 from ksame.represent.embedding import embed
 from ksame.represent.generator import split
 
-__all__ = ["THRESHOLDS", "known", "limit", "recognised"]
+__all__ = ["THRESHOLDS", "kinship", "known", "limit", "recognised"]
 
 THRESHOLDS = {"sface": 1.128, "mobilefacenet": 1.01, "facenet": 0.91, "dlib": 0.6}
 """Distances below which a recogniser would call two faces one person: dlib's of the paper [A 3.4], SFace's of
@@ -71,3 +71,28 @@ def limit(codes: FloatArray, subjects: NDArray[Any], judge: str) -> float:
     threshold = THRESHOLDS[judge]
     apart = np.linalg.norm(codes[:, None] - codes, axis=2)[subjects[:, None] != subjects]
     return float(np.clip(np.quantile(apart, _NEARLY), _LEAST * threshold, threshold))
+
+
+def kinship(
+    face: Mapping[str, FloatArray], members: Mapping[str, FloatArray], own: IntArray, others: IntArray
+) -> float:
+    """Return how much nearer a face is to its own people than to others, in thresholds, to all recognisers.
+
+    0 where there are no others. Recognisers tell descent better than any width of nose or lips: of 28 tries
+    at portraits of black people (london, k = 5), those that were of somebody else in dark skin had -0.04 to
+    0.07, doubtful ones 0.15 to 0.2, the others 0.18 to 0.32, as their people have.
+
+    Parameters
+    ----------
+    face : mapping of str to (1, e) or (e,)
+        What recognisers make of it.
+    members : mapping of str to (n, e)
+        What they make of all faces.
+    own, others : index arrays
+        Which of these are its people's, and other people's.
+    """
+    nearer = [0.0]
+    for name, code in face.items() if len(others) else ():
+        apart = np.linalg.norm(members[name] - code, axis=1) / THRESHOLDS[name]
+        nearer.append(apart[others].mean() - apart[own].mean())
+    return float(np.mean(nearer[1:] or nearer))

@@ -19,6 +19,7 @@ from ksame.represent.generator import ATTRIBUTES, GeneratorSpace, features, shap
 
 __all__ = ["Drawn", "attributes_of", "exposed", "largest", "look", "seen_exposed"]
 
+_ENOUGH = 320  # px: a face that fills a portrait is found as well in one as small as that
 _EDGE = 0.005  # of a probability: its log odds end there
 
 
@@ -44,7 +45,7 @@ def largest(pictures: NDArray[np.uint8]) -> tuple[NDArray[np.intp], FaceSet]:
     """Return the largest face of each picture (n, s, s, 3) that has one, and which those are."""
     rows, rgb, points, boxes, score = [], [], [], [], []
     for row, picture in enumerate(pictures):
-        found = detect(picture)
+        found = detect(picture, limit=_ENOUGH)
         mesh, good = usable(picture, found)
         if len(good):
             first = good[0]  # largest first

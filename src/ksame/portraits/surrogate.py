@@ -10,16 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FloatArray, Guarantee, IntArray, Partition
-from ksame.portraits.judge import THRESHOLDS, known, limit, recognised
-from ksame.portraits.measure import Drawn, exposed, look, seen_exposed
-from ksame.portraits.wishes import ASKED, MALE, NEAR, NEUTRAL, SMILING, missed, named, span, wishes_of
+from ksame.portraits.judge import THRESHOLDS, kinship, known, limit, recognised
+from ksame.portraits.measure import Drawn, exposed, largest, look, seen_exposed
+from ksame.portraits.styles import Styles
+from ksame.portraits.wishes import MALE, NEAR, NEUTRAL, SMILING, missed, named, wishes_of
 from ksame.replace import mix
 from ksame.represent.embedding import RECOGNISERS
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
@@ -34,6 +35,7 @@ _ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
 _DYED = 0.2  # of how light skin is, that a correction may change
 _CORRECTIONS, _ENOUGH = 2, 1.3  # of a picture at most, and times what is near enough that need none
 _FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
+_STRANGE = 0.05  # thresholds by which a portrait may be less like its people than they are: see `kinship`
 _STEP = 0.7  # of what is off, that a correction makes good
 _EXPOSED = 4.0, 0.1  # of L*, or as a share of it, at most: what is still off then
 _TRIES = 5  # random faces more for a group whom no weights protect
@@ -50,7 +52,7 @@ class Portraits(NamedTuple):
     wished: FloatArray  # (g, a): the attributes that were asked for
     seen: FloatArray  # (g, a): those that the pictures have; NaN where no face is found
     guarantee: Guarantee
-    at_risk: IntArray  # rows of faces that are nearer to their group's portrait than they may be: private
+    at_risk: IntArray  # rows of faces that a recogniser takes for their group's portrait: private
 
 
 def portraits(
@@ -156,19 +158,45 @@ class _Studio:
     watch: Callable[[str, int, int], None] | None = None
     takes: dict[int, _Take] = field(default_factory=dict)
     plans: dict[int, FloatArray] = field(default_factory=dict)  # the code that a group is to be drawn from
-    used: list[int] = field(default_factory=list)  # the random styles that any group tried
+
+    @cached_property
+    def styles(self) -> Styles:
+        """Random styles to mix in, so many that no two groups take the same."""
+        return Styles.drawn(self.space, self.generator, (_TRIES + 1) * len(self.wishes), self.rng)
+
+    @cached_property
+    def subjects(self) -> NDArray[Any]:
+        """Whose each face is (n,)."""
+        of = self.partition.subjects
+        return np.arange(len(self.codes)) if of is None else of
 
     @cached_property
     def limits(self) -> list[dict[str, float]]:
         """How near a portrait of each group may be to a member, by each recogniser; see ``limit``."""
-        alone, of = np.arange(len(self.codes)), self.partition.subjects
         return [
-            {
-                name: limit(codes[rows], (alone if of is None else of)[rows], name)
-                for name, codes in self.members.items()
-            }
+            {name: limit(codes[rows], self.subjects[rows], name) for name, codes in self.members.items()}
             for rows in self.partition.groups
         ]
+
+    @cached_property
+    def kin(self) -> list[tuple[IntArray, float]]:
+        """For each group the faces of others of its gender, and how much nearer its people are to it."""
+        found = []
+        for number, rows in enumerate(self.partition.groups):
+            man = self.wishes[number]["gender"] > 0
+            like = [(wish["gender"] > 0) == man and i != number for i, wish in enumerate(self.wishes)]
+            others = np.flatnonzero(np.array(like)[self.partition.labels])
+            each = [
+                kinship(
+                    {name: codes[row] for name, codes in self.members.items()},
+                    self.members,
+                    rows[self.subjects[rows] != self.subjects[row]],
+                    others,
+                )
+                for row in rows
+            ]
+            found.append((others, float(np.mean(each))))
+        return found
 
     def sketched(self, codes: FloatArray) -> dict[int, NDArray[np.bool_]]:
         """Draw all groups' portraits from mixed codes (g, d) for a first look; say who is recognised."""
@@ -206,7 +234,11 @@ class _Studio:
 
     def _sketch(self, stage: str, numbers: Sequence[int], codes: FloatArray) -> None:
         for number in numbers:  # one after another, because each keeps away from all the others
-            self.plans[number] = self._fitting(codes[number], number)
+            others = [plan for place, plan in self.plans.items() if place != number]
+            people = self.codes[self.partition.groups[number]]
+            self.plans[number] = self.styles.fitting(
+                codes[number], self.wishes[number], people, self.codes, np.array(others)
+            )
         self._each(stage, self._sketch_of, numbers)
 
     def _each(self, stage: str, work: Callable[[int], _Take], numbers: Sequence[int]) -> None:
@@ -218,16 +250,19 @@ class _Studio:
                 self.watch(stage, done + 1, len(numbers))
 
     def result(self) -> Portraits:
-        """Expose what was settled."""
+        """Return what was settled."""
         self.generator.let_go()
         takes = [self.takes.pop(number) for number in range(len(self.wishes))]
         wished = np.stack([[wish.get(name, np.nan) for name in ATTRIBUTES] for wish in self.wishes])
         none = np.full(len(ATTRIBUTES), np.nan)
         seen = np.stack([none if take.seen is None else take.seen.attributes[0] for take in takes])
-        stuck = [rows[take.risky] for rows, take in zip(self.partition.groups, takes, strict=True)]
+        stuck = [
+            rows[recognised(take.faces or None, self.members, rows)]
+            for rows, take in zip(self.partition.groups, takes, strict=True)
+        ]
         guarantee = Guarantee("k-anonymity", self.partition.k, self.partition.bound)
         codes, gains = np.stack([take.code for take in takes]), np.array([take.gain for take in takes])
-        drawn = [exposed(take.picture, take.gain) for take in (takes.pop(0) for _ in gains)]  # none twice
+        drawn = [take.picture for take in takes]
         return Portraits(codes, gains, drawn, wished, seen, guarantee, np.sort(np.concatenate(stuck)))
 
     def _sketch_of(self, number: int) -> _Take:
@@ -255,6 +290,16 @@ class _Studio:
     def _judged(self, take: _Take, number: int) -> _Take:
         """Let all recognisers compare a take with every member."""
         found = None if take.seen is None else known(take.seen.faces, list(self.members), take.seen.read)
+        return self._known(take, found, number)
+
+    def _published(self, take: _Take, number: int) -> _Take:
+        """Expose a take and judge the very picture that is published."""
+        picture = exposed(take.picture, take.gain)
+        rows, face = largest(picture[None])
+        found = known(face, list(self.members)) if len(rows) else None
+        return self._known(take._replace(picture=picture, done=True), found, number)
+
+    def _known(self, take: _Take, found: dict[str, FloatArray] | None, number: int) -> _Take:
         risky = recognised(found, self.members, self.partition.groups[number], self.limits[number])
         return take._replace(faces=found or {}, risky=risky)
 
@@ -274,11 +319,12 @@ class _Studio:
             off = missed(self.wishes[number], named(now.seen))
             step = {name: float(np.clip(_STEP * by, -most[name], most[name])) for name, by in off.items()}
             step["hat"] = 0.0  # else one comes along
-            now = self._looked_at(self._reined(self.space.moved(now.code, step, same=True)), number)
+            moved = self.space.moved(now.code, step, same=True)
+            now = self._looked_at(self.styles.reined(moved[None])[0], number)
             lit = self._exposed(now, number)
             if max(lit.error, 1) + lit.flaws < max(best.error, 1) + best.flaws:
                 best = lit
-        return self._judged(best, number)._replace(done=True)
+        return self._published(best, number)
 
     def _exposed(self, take: _Take, number: int) -> _Take:
         """Expose a take so that its skin is as light as wished for."""
@@ -314,4 +360,14 @@ class _Studio:
             for name, code in take.faces.items()
         )
         off = min(max(take.error - 1, 0.0) / 4, 0.5) * take.done
-        return float(take.risky.sum() + 0.5 * alike + min(take.flaws, 0.9) / 2 + off)
+        return float(take.risky.sum() + 0.5 * alike + min(take.flaws, 0.9) / 2 + off + self._strange(number))
+
+    def _strange(self, number: int) -> float:
+        """Return how much less like its people a take is than they are to one another, below 1.
+
+        It is what tells descent: a white woman in the dark has a black woman's skin, and no nearer kin among
+        black women than among others.
+        """
+        others, usual = self.kin[number]
+        near = kinship(self.takes[number].faces, self.members, self.partition.groups[number], others)
+        return float(np.clip((usual - near) / _STRANGE - 1, 0, 0.9))
