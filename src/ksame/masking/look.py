@@ -20,6 +20,8 @@ from ksame.represent.appearance import TEXTURE
 
 LARGE = 16.0  # px between the eyes: in smaller faces the closer look sees features where they are not
 AROUND = 0.04  # of a face's width: over how large a spot the colour of skin is taken
+CHEEKS = slice(0, 6), slice(6, 12)  # of SKIN
+_PARTS = *CHEEKS, slice(12, 15), slice(15, 17)  # and nose, and forehead
 _ROWS = 5  # colours between the upper lip and the lower one
 _CORNERS = [33, 263, 168, 17]  # eyes' outer corners, bridge of the nose, lower lip
 
@@ -90,6 +92,19 @@ def colours_of(rgb: NDArray[Any], mesh: FloatArray) -> FloatArray:
     soft = cv2.GaussianBlur(rgb, (0, 0), AROUND * max(float(np.ptp(mesh[:, 0])), 1.0))
     colours: FloatArray = np.maximum(_at(soft, mesh[list(SKIN)][None])[0], 8.0)
     return colours
+
+
+def overall(colours: FloatArray) -> FloatArray:
+    """Return what colour (3,) a face has as a whole, from those at the points of its skin (17, 3).
+
+    As many points lie on the cheeks as would outvote the rest, and cheeks are redder.
+
+    Examples
+    --------
+    >>> overall(np.vstack([np.full((12, 3), 180.0), np.full((5, 3), 200.0)])).tolist()
+    [190.0, 190.0, 190.0]
+    """
+    return np.asarray(np.median([np.median(colours[part], axis=0) for part in _PARTS], axis=0))
 
 
 def sharpness(grey: NDArray[Any], mesh: FloatArray) -> float:

@@ -43,16 +43,18 @@ from ksame.masking.features import (
     with_eyes,
 )
 from ksame.masking.look import (
+    CHEEKS,
     View,
     code_of,
     colours_of,
     gamma_of,
     landmarks_of,
     mouth_of,
+    overall,
     sharpness_of,
     skin_of,
 )
-from ksame.masking.pictures import LEVELS, RIM, WIDER, pyramid, scaled, softened, spread
+from ksame.masking.pictures import LEVELS, RIM, WIDER, pyramid, recoloured, scaled, softened, spread
 from ksame.render import around, meet, smooth
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
@@ -64,7 +66,8 @@ MOST = 2.0  # standard deviations: further out the model draws blotches
 FORM = 0.6  # of the way to the form of a face that is worn as a picture: its skin hides, and mouths move
 FIELD = 40, 32  # parts of a face that have a light of their own
 WIDE = 30.0  # px of the model's frame: from how far around a part takes it
-BRIGHTER = 1.5  # times the light on a face is that on a part of it at most: beyond are hands, hair and ground
+BRIGHTER = 2.0  # times as much light falls on one cheek as on the other at most
+PATCHY = 1.2  # times as much on a part as on the face at most, besides: beyond are hair, hands and glasses
 TINTED = 1.12  # likewise in each colour
 # 1 on the face, 0 on the ring around it, 1 on the eyes
 _INSIDE = np.repeat([1.0, 0.0, 1.0], [MESH, len(OVAL), len(EYES)])[:, None]
@@ -91,6 +94,8 @@ class Mask:
         what the axes hold. Eyes and brows, and the mouth, move as a whole: see ``features.in_form``.
     own : (468, 2)
         The person's mean shape, on the model's frame.
+    skin : (3,)
+        The colour of the person's skin in their lightest view.
     picture : (h, w, 3) uint8, optional
         The new face on the mean shape and the canonical frame; without one the model draws it.
     """
@@ -100,6 +105,7 @@ class Mask:
     shift: FloatArray
     move: FloatArray
     own: FloatArray
+    skin: FloatArray
     picture: NDArray[np.uint8] | None = None
 
     @classmethod
@@ -130,7 +136,8 @@ class Mask:
         own = align(np.stack(seen), model.shape).mean(axis=0)
         far = 1.0 if picture is None else FORM
         move = in_form(far * (model.shapes(gamma_d[None])[0] - own), own)
-        return cls(model, gamma_d, shift, move, own, picture)
+        skin = max((overall(skin_of(code)) for code in codes), key=np.sum)
+        return cls(model, gamma_d, shift, move, own, skin, picture)
 
     @cached_property
     def base(self) -> tuple[Picture, ...]:
@@ -142,7 +149,8 @@ class Mask:
                 self._small(change.astype(np.float32)), self._scale / TEXTURE, (width, height)
             )
         else:
-            picture = cv2.resize(self.picture, (width, height), interpolation=cv2.INTER_CUBIC)
+            worn = recoloured(self.picture, overall(colours_of(self.picture, model.shape)), self.skin)
+            picture = cv2.resize(worn, (width, height), interpolation=cv2.INTER_CUBIC)
         rim = RIM if self.picture is None else WIDER
         return pyramid(spread(picture.astype(np.float32), model.shape * self._scale, rim))
 
@@ -255,13 +263,24 @@ class Mask:
         It differs from part to part: a head that turns into the sun is half in it.
         """
         lighter = skin / self._skin
-        usual = np.median(lighter, axis=0)
+        usual = overall(lighter)
         local = lighter / usual
         grey = local.mean(axis=1, keepdims=True)
-        bright, tint = np.clip(grey, 1 / BRIGHTER, BRIGHTER), np.clip(local / grey, 1 / TINTED, TINTED)
+        one, other = (grey[cheek].mean() for cheek in CHEEKS)
+        across = np.clip(other / one, 1 / BRIGHTER, BRIGHTER) ** self._aside
+        bright = across * np.clip(grey / across, 1 / PATCHY, PATCHY)
+        tint = np.clip(local / grey, 1 / TINTED, TINTED)
         field = (self._near @ (usual * bright * tint)).reshape(*FIELD, 3).astype(np.float32)
         light: Picture = cv2.resize(field, size[1::-1], interpolation=cv2.INTER_LINEAR)
         return light
+
+    @cached_property
+    def _aside(self) -> FloatArray:
+        """Where each point of the skin lies across the face, (17, 1): the cheeks 1 apart."""
+        x = self.model.shape[list(SKIN), :1]
+        one, other = (x[cheek].mean() for cheek in CHEEKS)
+        aside: FloatArray = (x - (one + other) / 2) / (other - one)
+        return aside
 
     @cached_property
     def _near(self) -> FloatArray:

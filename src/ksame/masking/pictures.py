@@ -15,6 +15,8 @@ Picture = NDArray[np.float32]
 
 SOFTER = (0.5, 0.8, 1.2, 1.8, 2.7, 4.0)  # px
 SOFTEST = 0.025  # of a face's width: more would take the eyes of a small one
+LIGHTER = 15.0  # L*: skin differs by as much from skin in the same light; what is more is the light's
+NEAR = 12.0  # L*: what differs from the skin by less is skin
 LEVELS = 3  # the new face at full, half and quarter size: a small face must not alias
 RIM = 0.93  # of a face: what lies further out is half hair and ground, in colours of the axes
 WIDER = 0.88  # likewise of a portrait, whose hair is its own
@@ -38,6 +40,34 @@ def spread(picture: Picture, shape: FloatArray, rim: float = RIM) -> Picture:
     filled = cv2.GaussianBlur(filled, (0, 0), 0.06 * wide)
     share = cv2.GaussianBlur(cv2.erode(inside, disc(0.05 * wide)), (0, 0), 0.025 * wide)[..., None]
     result: Picture = filled + share * (picture - filled)
+    return result
+
+
+def recoloured(picture: NDArray[np.uint8], skin: FloatArray, wanted: FloatArray) -> Picture:
+    """Return a face whose skin has another colour (3,), as far as skin and not light makes the difference.
+
+    Black stays black and grey stays grey; what is a little darker or lighter than the skin stays so by as
+    much. Merely multiplied, a dark face that becomes a light one would have twice the contrast.
+
+    Examples
+    --------
+    >>> face = np.array([[[150, 110, 90], [10, 10, 10], [200, 200, 200]]], np.uint8)
+    >>> recoloured(face, np.array([150.0, 110, 90]), np.array([180.0, 140, 120])).round().astype(int).tolist()
+    [[[180, 140, 120], [13, 13, 13], [212, 212, 212]]]
+    """
+    lab = cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+    (old, *hue), (new, *other) = (
+        cv2.cvtColor(np.asarray(colour, np.float32)[None, None] / 255, cv2.COLOR_RGB2LAB)[0, 0].tolist()
+        for colour in (skin, wanted)
+    )
+    new = float(np.clip(new, old - LIGHTER, old + LIGHTER))
+    knots = [0.0, max(old - NEAR, 0.5 * old), old, 100.0]
+    below, above = min(1.0, new / old), min(1.0, (100 - new) / (100 - old))
+    levels = [0.0, new - below * (old - knots[1]), new, new + above * (100 - old)]
+    lab[..., 0] = np.interp(lab[..., 0], knots, levels)
+    like = np.clip(lab[..., 1:] @ np.float32(hue) / max(float(np.hypot(*hue)) ** 2, 1.0), 0, 1)  # 0: grey
+    lab[..., 1:] += like[..., None] * np.float32(np.subtract(other, hue))
+    result: Picture = 255 * np.clip(cv2.cvtColor(lab, cv2.COLOR_LAB2RGB), 0, 1)
     return result
 
 
