@@ -123,6 +123,55 @@ def test_threads_may_draw_together(noisy):
     assert (np.concatenate(together) == np.concatenate([generator.draw(one) for one in rows])).all()
 
 
+def doubling(channels, *, twice=False, slope=1, haar=0.5**0.5):
+    """Return a network that makes bands by a convolution and doubles them by transposed convolutions."""
+    from openvino import Model
+    from openvino import opset13 as op
+
+    rng = np.random.default_rng(channels)
+    constant = lambda *shape: op.constant(rng.normal(size=shape).astype(np.float32))  # noqa: E731
+    x = op.parameter([1, 3, 4, 5], np.float32)
+    made = op.convolution(x, constant(4 * channels, 3, 1, 1), [1, 1], [0, 0], [0, 0], [1, 1])
+    made = op.add(op.add(made, constant(1, 1, 4, 5)), constant(1, 4 * channels, 1, 1))
+    bands = op.multiply(constant(1, 4 * channels, 1, 1), op.prelu(made, constant(slope)))
+
+    def spread(part, kernel, sign):
+        pair = np.tile(np.float32([haar, sign * haar]), channels).reshape(channels, 1, 1, *kernel)
+        return op.group_convolution_backprop_data(
+            part, op.constant(pair), strides=kernel, pads_begin=[0, 0], pads_end=[0, 0], dilations=[1, 1]
+        )
+
+    mean, rest = op.variadic_split(bands, op.constant(1), op.constant([channels, 3 * channels])).outputs()
+    rest = op.split(op.reshape(rest, op.constant([1, channels, 3, 4, 5]), False), op.constant(2), 3)
+    parts = [mean, *(op.squeeze(one, op.constant([2])) for one in rest.outputs())]
+    halves = [
+        op.add(spread(upper, [2, 1], 1), spread(lower, [2, 1], -1)) for upper, lower in (parts[:2], parts[2:])
+    ]
+    ends = [op.add(spread(halves[0], [1, 2], 1), spread(halves[1], [1, 2], -1))]
+    return Model([*ends, *([op.tanh(made), bands] if twice else [])], [x], "doubling")
+
+
+@pytest.mark.parametrize("how", [{}, {"twice": True}, {"slope": 12}])
+def test_pictures_are_doubled_as_by_transposed_convolutions(how):
+    """Also where something else takes what bands are made of, or each channel has a slope of its own."""
+    x = np.random.default_rng(0).normal(size=(1, 3, 4, 5)).astype(np.float32)
+    drawn = []
+    for network in (doubling(3, **how), synthesis._quick_wavelets(doubling(3, **how))):
+        kinds = [node.get_type_name() for node in network.get_ordered_ops()]
+        compiled = weights.core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        drawn.append((kinds, [np.array(out) for out in compiled(x).values()]))
+    (slow_kinds, slow), (kinds, quick) = drawn
+    assert "GroupConvolutionBackpropData" in slow_kinds and "GroupConvolutionBackpropData" not in kinds
+    for one, two in zip(slow, quick, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-5)
+
+
+def test_what_is_no_wavelet_is_left_alone():
+    network = doubling(2, haar=0.6)
+    kinds = [node.get_type_name() for node in synthesis._quick_wavelets(network).get_ordered_ops()]
+    assert kinds.count("GroupConvolutionBackpropData") == 6 and "DepthToSpace" not in kinds
+
+
 @settings(max_examples=20)
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6))
 def test_bands_are_put_together_as_by_a_wavelet(h, w, seed):
