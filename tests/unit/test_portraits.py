@@ -341,12 +341,12 @@ def test_a_pool_of_people_is_drawn(space):
     faces = np.stack([pool.picture(row) for row in range(4)])
     assert faces.shape == (4, 320, 256, 3)
     for face in faces:
-        assert texture.flaws(face, model) < 0.05  # the file is not the picture to the last bit
+        assert texture.clean(face, model)
         ((mesh,), (presence,)) = landmarks(face, detect(face))
         assert presence > 0.9 and off(mesh, model.shape) < 0.1  # on the mean shape
     codes = [embed("sface", face, model.shape[None])[0] for face in faces]
     apart = np.linalg.norm(np.stack(codes)[:, None] - codes, axis=2)[~np.eye(4, dtype=bool)]
-    assert apart.min() > 0.8 * RECOGNISERS["sface"].same_person
+    assert apart.min() > 0.7 * RECOGNISERS["sface"].same_person  # on one shape they are nearer
 
 
 def plain_face():
@@ -372,15 +372,16 @@ def test_light_from_one_side_is_shared_and_highlights_are_dimmed():
     np.testing.assert_array_equal(new[0, 0], new[1, 1])  # its edge goes on outside
 
 
-def test_hair_hands_and_coloured_light_are_flaws():
+def test_hair_hands_strands_and_coloured_or_dim_light_are_not_clean():
     face, model = plain_face()
     even = texture.worn(face, model.shape, model)
-    assert texture.flaws(even, model) < 0.1
-    with_hair = even.copy()
-    with_hair[80:125, 60:196] = 20
-    assert texture.flaws(with_hair, model) > 0.1
+    assert texture.clean(even, model)
+    with_hair, strands = even.copy(), even.copy()
+    with_hair[95:105, 90:166] = 20  # a fringe: hardly any of the skin, but much of the forehead
+    strands[80:230:8, 50:206] = 20
     blue = (even * [0.5, 0.8, 1.2]).clip(0, 255).astype(np.uint8)
-    assert texture.flaws(blue, model) == 1
+    for bad in (with_hair, strands, blue, even // 3):
+        assert not texture.clean(bad, model)
 
 
 def test_who_speaks_or_blinks_is_not_at_rest():

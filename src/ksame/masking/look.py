@@ -20,6 +20,7 @@ from ksame.represent.appearance import TEXTURE
 
 LARGE = 16.0  # px between the eyes: in smaller faces the closer look sees features where they are not
 AROUND = 0.04  # of a face's width: over how large a spot the colour of skin is taken
+UNDER = 0.75  # of the light on a nose: a forehead that has less is under something
 CHEEKS = slice(0, 6), slice(6, 12)  # of SKIN
 _PARTS = *CHEEKS, slice(12, 15), slice(15, 17)  # and nose, and forehead
 _ROWS = 5  # colours between the upper lip and the lower one
@@ -97,14 +98,19 @@ def colours_of(rgb: NDArray[Any], mesh: FloatArray) -> FloatArray:
 def overall(colours: FloatArray) -> FloatArray:
     """Return what colour (3,) a face has as a whole, from those at the points of its skin (17, 3).
 
-    As many points lie on the cheeks as would outvote the rest, and cheeks are redder.
+    As many points lie on the cheeks as would outvote the rest, and cheeks are redder. A forehead that is
+    dark beside the nose is under hair or a hat.
 
     Examples
     --------
     >>> overall(np.vstack([np.full((12, 3), 180.0), np.full((5, 3), 200.0)])).tolist()
     [190.0, 190.0, 190.0]
+    >>> overall(np.vstack([np.full((15, 3), 180.0), np.full((2, 3), 20.0)])).tolist()
+    [180.0, 180.0, 180.0]
     """
-    return np.asarray(np.median([np.median(colours[part], axis=0) for part in _PARTS], axis=0))
+    *parts, nose, forehead = (np.median(colours[part], axis=0) for part in _PARTS)
+    bare = forehead.sum() >= UNDER * nose.sum()
+    return np.asarray(np.median([*parts, nose, *([forehead] if bare else [])], axis=0))
 
 
 def sharpness(grey: NDArray[Any], mesh: FloatArray) -> float:

@@ -60,7 +60,8 @@ def recoloured(picture: NDArray[np.uint8], skin: FloatArray, wanted: FloatArray)
         cv2.cvtColor(np.asarray(colour, np.float32)[None, None] / 255, cv2.COLOR_RGB2LAB)[0, 0].tolist()
         for colour in (skin, wanted)
     )
-    new = float(np.clip(new, old - LIGHTER, old + LIGHTER))
+    old = float(np.clip(old, 1, 99))
+    new = float(np.clip(new, max(old - LIGHTER, 1), min(old + LIGHTER, 99)))
     knots = [0.0, max(old - NEAR, 0.5 * old), old, 100.0]
     below, above = min(1.0, new / old), min(1.0, (100 - new) / (100 - old))
     levels = [0.0, new - below * (old - knots[1]), new, new + above * (100 - old)]

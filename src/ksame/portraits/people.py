@@ -17,7 +17,6 @@ from ksame.faces.landmarks import closer
 from ksame.pool import Pool
 from ksame.portraits import texture
 from ksame.portraits.group import tools
-from ksame.portraits.learn import SPAN
 from ksame.portraits.measure import look
 from ksame.portraits.surrogate import MALE, NEUTRAL, known
 from ksame.represent import AppearanceSpace
@@ -31,11 +30,12 @@ JUDGES = ("sface", "mobilefacenet")  # to both of them all portraits are differe
 LICENCE = "The new faces were drawn by MobileStyleGAN, distilled from StyleGAN2: not for commercial use."
 _BATCH = 16  # portraits at a time, at most
 _PSI = 0.8  # how far from the mean style: nearer ones look alike, further ones have more hair in the face
-_AMONG = 24  # random styles for each wish
+_AMONG = 96  # random styles for each wish
+# years, and L* of the skin: darker ones are light-skinned people in the dark more often than dark-skinned
+_SPAN = {"age": (18.0, 68.0), "light": (42.0, 76.0)}
 _TURN = 8.0  # px on the canonical frame: more is not frontal
 _GROWN = 16.0  # years
 _BARE = -0.5  # standard deviations of glasses and hats, that are asked for
-_FLAWS = 0.02  # of the skin: more is a fringe, a beard, a hand or hard light
 _ALIKE = 0.85  # of the distance up to which recognisers take two photos for one person
 _QUALITY = 82  # of the stored pictures: 6 kB each
 _PATIENCE = 60  # portraits drawn for each one wanted: a tenth are good
@@ -124,7 +124,7 @@ class _Casting:
             portrait = portraits[seen.rows[row]]
             mesh = closer(portrait, seen.faces.points[row])
             face = texture.worn(portrait, mesh, self.space)
-            if texture.at_rest(mesh) and texture.flaws(face, self.space) < _FLAWS:
+            if texture.at_rest(mesh) and texture.clean(face, self.space):
                 good.append(row)
                 pictures.append(face)
         new = self._new(known(seen.faces[good], JUDGES)) if good else []
@@ -152,7 +152,7 @@ class _Casting:
 
     def _wish(self) -> Mapping[str, float]:
         bare = dict(zip(ATTRIBUTES, self.guide.level + _BARE * self.guide.unit, strict=True))
-        even = {name: self.rng.uniform(*span) for name, span in SPAN.items()}
+        even = {name: self.rng.uniform(*span) for name, span in _SPAN.items()}
         gender = MALE if self.rng.random() < 0.5 else -MALE
         return even | {
             "gender": gender, "smile": NEUTRAL, "yaw": 0.0, "glasses": bare["glasses"], "hat": bare["hat"],

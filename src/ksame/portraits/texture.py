@@ -22,15 +22,19 @@ from ksame.geometry import (
 )
 from ksame.represent import AppearanceSpace
 
-__all__ = ["at_rest", "flaws", "worn"]
+__all__ = ["at_rest", "clean", "worn"]
 
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
 _WIDE = 22.0  # px: what changes over less is the face's, over more the light's
 _MOST = 1.7  # times: shadows deeper than that are not lifted whole
 _SHINE = 14.0  # L*: what is lighter than the skin by more is a highlight, of which a third is left
-_LIGHT, _COLOUR = 16.0, 10.0  # L* and a*b*: skin that differs by more is hair, a hand or a shadow
-_HUE, _VIVID = (33.0, 70.0), 33.0  # degrees and chroma of skin in white light
+# Skin that differs by more than this L* or this a*b* is hair, a hand or a shadow, and of how much it may
+_OTHER = ((16.0, 10.0, 0.03), (12.0, 8.0, 0.12))
+_STRANDS = 6.0, 0.04  # L* by which a hair or a wrinkle differs from what is around, and how much may
+_FRINGE = 0.15  # of the forehead may be other than skin
+_DIM, _HUE, _VIVID = 40.0, (15.0, 85.0), 42.0  # L*, degrees and chroma: what is beyond is the light's
 _MARGIN = 11  # px: the outermost skin is drawn from what lies within
+_BROW = 9  # between the brows
 _NOSTRILS = (98, 97, 2, 326, 327, 94)
 _APART = 0.03  # of the mouth's width: lips further apart are open
 _OPEN = 0.2  # of its width: an eye less high is half shut
@@ -63,18 +67,26 @@ def worn(picture: NDArray[np.uint8], mesh: FloatArray, space: AppearanceSpace) -
     return np.asarray(spread.round(), np.uint8)
 
 
-def flaws(face: NDArray[np.uint8], space: AppearanceSpace) -> float:
-    """Return the share of the skin of a face on the mean shape that does not look like the rest of it.
-
-    In coloured light it is all of it.
-    """
+def clean(face: NDArray[np.uint8], space: AppearanceSpace) -> bool:
+    """Return whether the skin of a face on the mean shape is bare, and in even and plain light."""
     skin = _regions(space)[1]
-    lab = cv2.cvtColor(cv2.GaussianBlur(face, (0, 0), 2).astype(np.float32) / 255, cv2.COLOR_RGB2LAB)[skin]
-    middle = np.median(lab, axis=0)
-    if not _HUE[0] < np.degrees(np.arctan2(middle[2], middle[1])) < _HUE[1] or np.hypot(*middle[1:]) > _VIVID:
-        return 1.0
-    off = np.abs(lab - middle)
-    return float(((off[:, 0] > _LIGHT) | (np.hypot(off[:, 1], off[:, 2]) > _COLOUR)).mean())
+    lab, soft = (
+        cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+        for picture in (face, cv2.GaussianBlur(face, (0, 0), 2))
+    )
+    middle = np.median(soft[skin], axis=0)
+    hue, vivid = np.degrees(np.arctan2(middle[2], middle[1])), np.hypot(*middle[1:])
+    if middle[0] < _DIM or not _HUE[0] < hue < _HUE[1] or vivid > _VIVID:
+        return False
+    off = np.abs(soft - middle)
+    light, colour = off[..., 0], np.hypot(off[..., 1], off[..., 2])
+    strands = np.abs(lab[..., 0] - cv2.GaussianBlur(lab[..., 0], (0, 0), 5))[skin] > _STRANDS[0]
+    if strands.mean() > _STRANDS[1]:
+        return False
+    forehead = skin & (np.arange(len(skin)) < space.shape[_BROW, 1])[:, None]
+    even = all((((light > a) | (colour > b))[skin]).mean() <= most for a, b, most in _OTHER)
+    a, b, _ = _OTHER[1]
+    return bool(even and ((light > a) | (colour > b))[forehead].mean() <= _FRINGE)
 
 
 def at_rest(mesh: FloatArray) -> bool:
