@@ -148,11 +148,10 @@ class Mask:
             picture = model.detail + scaled(
                 self._small(change.astype(np.float32)), self._scale / TEXTURE, (width, height)
             )
-        else:
-            worn = recoloured(self.picture, overall(colours_of(self.picture, model.shape)), self.skin)
-            picture = cv2.resize(worn, (width, height), interpolation=cv2.INTER_CUBIC)
-        rim = RIM if self.picture is None else WIDER
-        return pyramid(spread(picture.astype(np.float32), model.shape * self._scale, rim))
+            return pyramid(spread(picture, model.shape * self._scale, RIM))
+        worn = recoloured(self.picture, overall(colours_of(self.picture, model.shape)), self.skin)
+        worn = spread(worn, model.shape, WIDER)
+        return pyramid(cv2.resize(worn, (width, height), interpolation=cv2.INTER_CUBIC))
 
     def worn(self, points: FloatArray) -> FloatArray:
         """Return the new mesh (468, 2) for a frame's own: moved as its size and roll say (7.5)."""
