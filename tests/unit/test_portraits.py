@@ -226,7 +226,7 @@ def test_the_bound_of_a_class_face_is_counted():
 
 def test_a_second_face_is_drawn_only_where_the_same_people_stand_behind_both(monkeypatch, space):
     """Of two groups one has all its people in both expressions; in the other one person never smiles."""
-    monkeypatch.setattr(group, "smiles", lambda *how, to, gain: np.full((1, 1, 3), 1 + to, np.uint8))
+    monkeypatch.setattr(group, "smiles", lambda *how, to, light: np.full((1, 1, 3), 1 + to, np.uint8))
     subjects = np.array(list("AABBCCDD"))
     seen = attributes_like(smile=[-1, 1, -1, 1, -1, 1, -1, -1])
     groups = Partition([0, 0, 0, 0, 1, 1, 1, 1], k=2, subjects=subjects)
@@ -234,7 +234,7 @@ def test_a_second_face_is_drawn_only_where_the_same_people_stand_behind_both(mon
         drawn=[np.zeros((1, 1, 3), np.uint8)] * 2,
         wished=attributes_like(smile=[3, -1]),
         codes=np.zeros((2, 4)),
-        gains=np.ones(2),
+        lights=[measure.Light()] * 2,
     )
     output, pictures = group._with_smiles(space, None, found, groups, seen, subjects)
     assert output.tolist() == [2, 0, 2, 0, 1, 1, 1, 1]

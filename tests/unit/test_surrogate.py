@@ -63,7 +63,7 @@ def drawn(monkeypatch):
             rows=np.arange(1), faces=None, read=SPACE.centre[None], attributes=seen[:1].copy()
         ),
     )
-    monkeypatch.setattr(surrogate, "seen_exposed", lambda seen, gain, space: seen)
+    monkeypatch.setattr(surrogate, "seen_exposed", lambda seen, light, space: seen)
 
     monkeypatch.setattr(surrogate, "largest", lambda pictures: (np.arange(1), None))
     monkeypatch.setattr(surrogate, "kinship", lambda face, members, own, others: 0.0)
@@ -165,20 +165,40 @@ def test_progress_is_told(drawn):
 
 def test_skin_is_exposed_to_what_is_wished_for_but_not_far(drawn, monkeypatch):
     told = []
-    monkeypatch.setattr(surrogate, "seen_exposed", lambda seen, gain, space: told.append(gain) or seen)
+    monkeypatch.setattr(surrogate, "seen_exposed", lambda seen, light, space: told.append(light) or seen)
     found, _ = drawn(50.0, 100.0, 50.0, 100.0)
-    assert told == [1.0, 1.0] and found.gains.tolist() == [1.0, 1.0]
-    seen = SimpleNamespace(attributes=attributes_like(1, light=57.0))
+    assert told == list(found.lights) == [measure.Light(1.0, 0.0)] * 2
+    seen = SimpleNamespace(attributes=attributes_like(1, light=57.0, tone=40.0))
     studio = SimpleNamespace(
-        wishes=[{"light": 60.0}, {"light": 90.0}],
+        wishes=[{"light": 60.0, "tone": 40.0}, {"light": 90.0, "tone": 40.0}],
         space=SPACE,
         _measured=lambda take, seen, number: take,
     )
     take = surrogate._Take(np.zeros(2), np.zeros((2, 2, 3)), seen, 0, 0, {}, np.zeros(1, bool))
-    exposed = [surrogate._Studio._exposed(studio, take, number).gain for number in (0, 1)]
+    exposed = [surrogate._Studio._exposed(studio, take, number).light.gain for number in (0, 1)]
     assert exposed == pytest.approx([60 / 57, 1.1])
-    dark = take._replace(seen=SimpleNamespace(attributes=attributes_like(1, light=30.0)))
-    assert surrogate._Studio._exposed(studio, dark, 0).gain == pytest.approx(34 / 30)
+    dark = take._replace(seen=SimpleNamespace(attributes=attributes_like(1, light=30.0, tone=-50.0)))
+    assert surrogate._Studio._exposed(studio, dark, 0).light == pytest.approx((34 / 30, 0))  # no such skin
+
+
+@settings(max_examples=30)
+@given(st.floats(25, 75), st.floats(8, 25), st.floats(-6, 6))
+def test_light_is_made_warmer_until_the_tone_is_right_but_not_far(light, yellow, off):
+    def tone(b):
+        return float(np.degrees(np.arctan2(light - 50, b)))
+
+    seen = SimpleNamespace(attributes=attributes_like(1, light=light, tone=tone(yellow)))
+    studio = SimpleNamespace(
+        wishes=[{"light": light, "tone": tone(yellow + off)}],
+        space=SPACE,
+        _measured=lambda take, seen, number: take,
+    )
+    take = surrogate._Take(np.zeros(2), np.zeros((2, 2, 3)), seen, 0, 0, {}, np.zeros(1, bool))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(surrogate, "seen_exposed", lambda seen, light, space: seen)
+        found = surrogate._Studio._exposed(studio, take, 0).light
+    unsure = min(abs(tone(yellow)), abs(tone(yellow + off))) <= surrogate._LEVEL
+    assert found == pytest.approx((1, 0 if unsure else np.clip(off, -3, 3)), abs=1e-6)
 
 
 def test_of_two_portraits_that_are_alike_one_is_kept(drawn):
@@ -216,10 +236,10 @@ def test_skin_that_would_have_to_be_dyed_is_a_flaw():
 @given(st.integers(0, 10**6), st.floats(0.9, 1.1))
 def test_an_exposure_multiplies_every_lightness(seed, gain):
     grey = np.random.default_rng(seed).integers(60, 180, (4, 4, 1)).astype(np.uint8).repeat(3, axis=2)
-    new = measure.exposed(grey, gain)
+    new = measure.exposed(grey, measure.Light(gain))
     light = [cv2.cvtColor(one.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)[..., 0] for one in (grey, new)]
     np.testing.assert_allclose(light[1], gain * light[0], atol=0.6)  # a grey level or so
-    assert np.abs(measure.exposed(grey, 1.0).astype(int) - grey).max() <= 1
+    assert np.abs(measure.exposed(grey, measure.Light()).astype(int) - grey).max() <= 1
 
 
 @pytest.mark.weights
@@ -227,8 +247,8 @@ def test_what_is_exposed_later_looks_as_if_it_were_drawn_so():
     generator = Generator.shipped()
     picture = SPACE.draw(SPACE.mean[None], generator, half=True)
     seen = measure.look(picture, SPACE)
-    later = measure.seen_exposed(seen, 0.95, SPACE)
-    drawn_so = measure.look(measure.exposed(picture[0], 0.95)[None], SPACE)
+    later = measure.seen_exposed(seen, measure.Light(0.95), SPACE)
+    drawn_so = measure.look(measure.exposed(picture[0], measure.Light(0.95))[None], SPACE)
     light, ground = ATTRIBUTES.index("light"), ATTRIBUTES.index("ground")
     assert later.attributes[0, light] == pytest.approx(0.95 * seen.attributes[0, light], abs=0.5)
     assert later.attributes[0, light] == pytest.approx(drawn_so.attributes[0, light], abs=0.5)
@@ -289,3 +309,53 @@ def test_codes_are_set_to_attributes_as_they_would_be_one_by_one(n, seed):
     to = SPACE.level + SPACE.unit * rng.normal(size=(n, len(ATTRIBUTES)))
     slow = [SPACE.steered(c, dict(zip(ATTRIBUTES, t, strict=True))) for c, t in zip(codes, to, strict=True)]
     np.testing.assert_allclose(SPACE.set_to(codes, to), slow, atol=1e-8)
+
+
+@settings(max_examples=5)
+@given(st.integers(0, 10**6))
+def test_kin_is_rather_along_the_way_from_strangers_to_people(seed):
+    rng = np.random.default_rng(seed)
+    some = Styles.drawn(SPACE, Artist(), 9, rng)
+    people, strangers = (SPACE.mean + rng.normal(size=(n, len(SPACE.mean))) for n in (3, 5))
+    codes = SPACE.mean + rng.normal(size=(4, len(SPACE.mean)))
+    kin = some.kin(codes, people, strangers)
+    way = people.mean(axis=0) - strangers.mean(axis=0)
+    far = some.kin(codes + 0.1 * way, people, strangers)
+    assert (far > kin).all()
+    np.testing.assert_allclose(kin, -some.kin(codes, strangers, people))
+    colours = np.split(way, 2)[1]
+    coloured = codes + np.concatenate([np.zeros(len(colours)), colours])
+    np.testing.assert_allclose(some.kin(coloured, people, strangers), kin)  # skin does not make descent
+
+
+def test_the_style_that_is_rather_of_ones_own_descent_is_mixed_in():
+    rng = np.random.default_rng(5)
+    people, strangers = (SPACE.mean + rng.normal(size=(n, len(SPACE.mean))) for n in (3, 5))
+    wish = {name: float(SPACE.level[ATTRIBUTES.index(name)]) for name in ("age", "light", "gender")}
+    none = np.zeros((0, len(SPACE.mean)))
+    kin = []
+    for others in (strangers, none):
+        some = Styles.drawn(SPACE, Artist(), 9, np.random.default_rng(1))
+        chosen = [some.fitting(people.mean(axis=0), wish, people, people, others, none) for _ in range(3)]
+        kin.append(some.kin(np.stack(chosen), people, strangers).mean())
+        assert len(set(some.used)) == 3
+    assert kin[0] > kin[1]
+
+
+def test_groups_that_stand_apart_are_of_one_descent():
+    """Two groups of men are far from each other; two of women as near to each other as to their own."""
+    places = np.array([[0.0], [0.1], [5.0], [5.1], [0.0], [1.0], [0.5], [0.1]])
+    groups = Partition(np.arange(8) // 2, k=2)
+
+    def studio(*genders):
+        wishes = [{"gender": gender} for gender in genders]
+        return surrogate._Studio(SPACE, Artist(), places, {"sface": places}, groups, wishes, None, None)
+
+    here = studio(4.0, 4.0, -4.0, -4.0)
+    assert [others.tolist() for others, _ in here.kin] == [[2, 3], [0, 1], [6, 7], [4, 5]]
+    assert [here._apart(number) for number in range(4)] == [True, True, False, False]
+    assert here.kin[0][1] == pytest.approx(4.9 / 1.128, abs=0.2)
+    assert not len(studio(-4.0, 4.0, 4.0, 4.0).kin[0][0])  # there are no other women
+    found = {"sface": np.array([[5.0]])}
+    here.takes = dict.fromkeys(range(4), SimpleNamespace(faces=found))
+    assert [here._strange(number) for number in range(2)] == [0.9, 0.0]

@@ -332,6 +332,6 @@ def _with_smiles(
             continue
         as_drawn = found.wished[number, ATTRIBUTES.index("smile")] > 0
         output[rows[smiling[rows] != as_drawn]] = len(pictures)
-        gain = float(found.gains[number])
-        pictures.append(smiles(space, draws, found.codes[number], to=not as_drawn, gain=gain))
+        light = found.lights[number]
+        pictures.append(smiles(space, draws, found.codes[number], to=not as_drawn, light=light))
     return output, pictures

@@ -17,7 +17,7 @@ from ksame.geometry import FRAME, register
 from ksame.represent.appearance import on_frame
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace, features, shape_attributes
 
-__all__ = ["Drawn", "attributes_of", "exposed", "largest", "look", "seen_exposed"]
+__all__ = ["Drawn", "Light", "attributes_of", "exposed", "largest", "look", "seen_exposed"]
 
 _ENOUGH = 320  # px: a face that fills a portrait is found as well in one as small as that
 _EDGE = 0.005  # of a probability: its log odds end there
@@ -66,19 +66,27 @@ def largest(pictures: NDArray[np.uint8]) -> tuple[NDArray[np.intp], FaceSet]:
     )
 
 
-def exposed(picture: NDArray[np.uint8], gain: float) -> NDArray[np.uint8]:
-    """Return a picture (h, w, 3) in which every L* is multiplied, as by a longer or a shorter exposure."""
+class Light(NamedTuple):
+    """The light of a picture, changed: every L* is multiplied, and b* grows, to the warm side."""
+
+    gain: float = 1.0
+    warmer: float = 0.0
+
+
+def exposed(picture: NDArray[np.uint8], light: Light) -> NDArray[np.uint8]:
+    """Return a picture (h, w, 3) in other light, as by another exposure and white balance."""
     lab = cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
-    lab[..., 0] *= gain
+    lab[..., 0] *= light.gain
+    lab[..., 2] += light.warmer
     new: NDArray[np.uint8] = (
         np.clip(cv2.cvtColor(lab, cv2.COLOR_LAB2RGB) * 255, 0, 255).round().astype(np.uint8)
     )
     return new
 
 
-def seen_exposed(seen: Drawn, gain: float, space: GeneratorSpace | None = None) -> Drawn:
-    """Return what ``look`` would return of pictures exposed longer or shorter; the ground is kept."""
-    faces = replace(seen.faces, rgb=np.stack([exposed(rgb, gain) for rgb in seen.faces.rgb]))
+def seen_exposed(seen: Drawn, light: Light, space: GeneratorSpace | None = None) -> Drawn:
+    """Return what ``look`` would return of pictures in other light; the ground is kept."""
+    faces = replace(seen.faces, rgb=np.stack([exposed(rgb, light) for rgb in seen.faces.rgb]))
     read = features(faces)
     attributes = attributes_of(faces, read, space)
     attributes[:, ATTRIBUTES.index("ground")] = seen.attributes[:, ATTRIBUTES.index("ground")]

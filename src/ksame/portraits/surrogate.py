@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ksame.core import FloatArray, Guarantee, IntArray, Partition
 from ksame.portraits.judge import THRESHOLDS, kinship, known, limit, recognised
-from ksame.portraits.measure import Drawn, exposed, largest, look, seen_exposed
+from ksame.portraits.measure import Drawn, Light, exposed, largest, look, seen_exposed
 from ksame.portraits.styles import Styles
 from ksame.portraits.wishes import MALE, NEAR, NEUTRAL, SMILING, missed, named, wishes_of
 from ksame.replace import mix
@@ -35,10 +35,13 @@ _ODD = 1.0  # standard deviations of the mesh: beyond are features that melt
 _DYED = 0.2  # of how light skin is, that a correction may change
 _CORRECTIONS, _ENOUGH = 2, 1.3  # of a picture at most, and times what is near enough that need none
 _FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
-_STRANGE = 0.05  # thresholds by which a portrait may be less like its people than they are: see `kinship`
+_APART = 0.15  # thresholds by which people are nearer to their own group, if it is of one descent
+_STRANGE = 0.05  # by which a portrait may then be less like them than they are, else twice: see `kinship`
 _STEP = 0.7  # of what is off, that a correction makes good
 _EXPOSED = 4.0, 0.1  # of L*, or as a share of it, at most: what is still off then
-_TRIES = 5  # random faces more for a group whom no weights protect
+_LEVEL = 5.0  # degrees of tone: nearer to 0, it tells nothing of b*
+_WARMER = 3.0  # of b*, at most, likewise
+_TRIES, _MORE = 5, 3  # random faces more for a group whom no weights protect, and for one of one descent
 _HELPERS = 3  # at most: one draws, by all cores, while the others look and judge
 _SHRUNK = (1.0, 0.8, 0.64)  # of what is special about a code: too far out there is no face
 
@@ -47,7 +50,7 @@ class Portraits(NamedTuple):
     """The portraits of groups."""
 
     codes: FloatArray  # (g, d): what was drawn
-    gains: FloatArray  # (g,): how much longer or shorter it was exposed
+    lights: Sequence[Light]  # g: how it was exposed then
     drawn: Sequence[NDArray[np.uint8]]  # g pictures
     wished: FloatArray  # (g, a): the attributes that were asked for
     seen: FloatArray  # (g, a): those that the pictures have; NaN where no face is found
@@ -120,13 +123,13 @@ def _made(studio: _Studio, random_weights: float | None, beta: float) -> Portrai
 
 
 def smiles(
-    space: GeneratorSpace, generator: Generator, code: FloatArray, *, to: bool, gain: float = 1.0
+    space: GeneratorSpace, generator: Generator, code: FloatArray, *, to: bool, light: Light
 ) -> NDArray[np.uint8]:
     """Draw the person of a code once more, smiling or not, and otherwise the same."""
     now = dict(zip(ATTRIBUTES, space.told(code[None])[0].tolist(), strict=True))
     change = dict.fromkeys(NEAR, 0.0) | {"smile": (SMILING if to else NEUTRAL) - now["smile"]}
     moved = space.moved(code, change)
-    return exposed(space.draw(moved[None], generator)[0], gain)
+    return exposed(space.draw(moved[None], generator)[0], light)
 
 
 class _Take(NamedTuple):
@@ -139,7 +142,7 @@ class _Take(NamedTuple):
     flaws: float  # 0: it looks like a photo of a bare-headed person
     faces: dict[str, FloatArray]  # what recognisers make of it
     risky: NDArray[np.bool_]  # (m,): whom of the group they take it for
-    gain: float = 1.0  # how much longer or shorter it is exposed
+    light: Light = Light()  # how it is exposed
     done: bool = False  # its attributes were corrected
 
 
@@ -162,7 +165,8 @@ class _Studio:
     @cached_property
     def styles(self) -> Styles:
         """Random styles to mix in, so many that no two groups take the same."""
-        return Styles.drawn(self.space, self.generator, (_TRIES + 1) * len(self.wishes), self.rng)
+        tries = (_TRIES + _MORE + 1) * len(self.wishes)
+        return Styles.drawn(self.space, self.generator, tries, self.rng)
 
     @cached_property
     def subjects(self) -> NDArray[Any]:
@@ -211,13 +215,14 @@ class _Studio:
         """
         left, kept = list(range(len(codes))), list[int]()
         best: dict[int, tuple[float, _Take]] = {}
-        for tried in range(_TRIES + 1):
+        for tried in range(_TRIES + _MORE + 1):
+            trying = [number for number in left if tried <= _TRIES or self._apart(number)]
             if tried:
-                self._sketch("trying again", left, codes)
-            self._each("correcting portraits", self._corrected, self._fine(left, kept))
-            kept += self._fine([number for number in left if self.takes[number].done], kept)
+                self._sketch("trying again", trying, codes)
+            self._each("correcting portraits", self._corrected, self._fine(trying, kept))
+            kept += self._fine([number for number in trying if self.takes[number].done], kept)
             left = [number for number in left if number not in kept]
-            for number in left:
+            for number in set(trying) - set(kept):
                 now = self._badness(number, kept)
                 if number not in best or now < best[number][0]:
                     best[number] = now, self.takes[number]
@@ -236,8 +241,9 @@ class _Studio:
         for number in numbers:  # one after another, because each keeps away from all the others
             others = [plan for place, plan in self.plans.items() if place != number]
             people = self.codes[self.partition.groups[number]]
+            strangers = self.codes[self.kin[number][0][: None if self._apart(number) else 0]]
             self.plans[number] = self.styles.fitting(
-                codes[number], self.wishes[number], people, self.codes, np.array(others)
+                codes[number], self.wishes[number], people, self.codes, strangers, np.array(others)
             )
         self._each(stage, self._sketch_of, numbers)
 
@@ -261,9 +267,9 @@ class _Studio:
             for rows, take in zip(self.partition.groups, takes, strict=True)
         ]
         guarantee = Guarantee("k-anonymity", self.partition.k, self.partition.bound)
-        codes, gains = np.stack([take.code for take in takes]), np.array([take.gain for take in takes])
-        drawn = [take.picture for take in takes]
-        return Portraits(codes, gains, drawn, wished, seen, guarantee, np.sort(np.concatenate(stuck)))
+        codes, lights, drawn = zip(*((take.code, take.light, take.picture) for take in takes), strict=True)
+        at_risk = np.sort(np.concatenate(stuck))
+        return Portraits(np.stack(codes), lights, drawn, wished, seen, guarantee, at_risk)
 
     def _sketch_of(self, number: int) -> _Take:
         """Draw what a group is to be drawn from, and judge it."""
@@ -294,7 +300,7 @@ class _Studio:
 
     def _published(self, take: _Take, number: int) -> _Take:
         """Expose a take and judge the very picture that is published."""
-        picture = exposed(take.picture, take.gain)
+        picture = exposed(take.picture, take.light)
         rows, face = largest(picture[None])
         found = known(face, list(self.members)) if len(rows) else None
         return self._known(take._replace(picture=picture, done=True), found, number)
@@ -327,13 +333,16 @@ class _Studio:
         return self._published(best, number)
 
     def _exposed(self, take: _Take, number: int) -> _Take:
-        """Expose a take so that its skin is as light as wished for."""
+        """Expose a take so that its skin is as light and as warm as wished for, or nearly."""
         if take.seen is None:
             return take
-        light = max(named(take.seen)["light"], 2 * _EXPOSED[0])
-        most = max(_EXPOSED[0], _EXPOSED[1] * light)
-        gain = 1 + float(np.clip(self.wishes[number]["light"] - light, -most, most)) / light
-        return self._measured(take, seen_exposed(take.seen, gain, self.space), number)._replace(gain=gain)
+        skin, wish = named(take.seen), self.wishes[number]
+        now = max(skin["light"], 2 * _EXPOSED[0])
+        most = max(_EXPOSED[0], _EXPOSED[1] * now)
+        to = now + float(np.clip(wish["light"] - now, -most, most))
+        warmer = _yellow(to, wish["tone"]) - _yellow(skin["light"], skin["tone"])
+        light = Light(to / now, float(np.nan_to_num(np.clip(warmer, -_WARMER, _WARMER))))
+        return self._measured(take, seen_exposed(take.seen, light, self.space), number)._replace(light=light)
 
     def _flaws(self, seen: Drawn, wish: Mapping[str, float]) -> float:
         """Return how much is wrong with a picture: features that melt, a busy ground, a hat, glasses.
@@ -370,4 +379,18 @@ class _Studio:
         """
         others, usual = self.kin[number]
         near = kinship(self.takes[number].faces, self.members, self.partition.groups[number], others)
-        return float(np.clip((usual - near) / _STRANGE - 1, 0, 0.9))
+        most = _STRANGE if self._apart(number) else 2 * _STRANGE
+        return float(np.clip((usual - near) / most - 1, 0, 0.9))
+
+    def _apart(self, number: int) -> bool:
+        """Return whether a group's people are so near to one another that they are of one descent."""
+        return self.kin[number][1] > _APART
+
+
+def _yellow(light: float, tone: float) -> float:
+    """Return the b* of skin of this lightness and typology angle; nan where they do not tell.
+
+    At an L* of 50 all skin has the angle 0, and means of several people's need not go together.
+    """
+    b = (light - 50) / float(np.tan(np.radians(tone))) if abs(tone) > _LEVEL else 0.0
+    return b if b > 0 else np.nan
