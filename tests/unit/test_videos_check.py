@@ -42,7 +42,9 @@ def test_a_doubtful_face_counts_with_either_witness(witness, picture, claimed, m
         nothing = lambda rgb: Boxes.none()  # noqa: E731
         monkeypatch.setattr("ksame.faces.left.DETECTORS", {"yunet": (nothing, 0.8)})
     elif witness == "the first detector":
-        monkeypatch.setattr("ksame.faces.left.landmarks", lambda rgb, boxes: (None, np.zeros(1)))
+        monkeypatch.setattr(
+            "ksame.faces.left.landmarks", lambda rgb, boxes: (np.zeros((1, 468, 2)), np.zeros(1))
+        )
     left = left_over(rgb, np.zeros((0, 4)), 1)
     assert left == pytest.approx(found.xyxy[:1])
 
@@ -51,6 +53,17 @@ def test_a_doubtful_face_counts_with_either_witness(witness, picture, claimed, m
 def test_a_wall_counts_only_if_the_second_detector_is_sure(score, count, picture, claimed):
     claimed([900, 300, 1000, 400], score)
     assert len(left_over(picture[0], np.zeros((0, 4)), 1)) == count
+
+
+@pytest.mark.parametrize(("score", "count"), [(0.51, 0), (0.76, 1)])
+def test_a_covered_face_that_is_seen_beside_itself_counts_only_if_the_detector_is_sure(
+    score, count, picture, claimed
+):
+    """The box of the claim lies half beside the face; both witnesses see the face itself."""
+    rgb, found = picture
+    side = np.ptp(found.xyxy[0, ::2])
+    claimed(found.xyxy[0] - [0.6 * side, 0.3 * side, 0.6 * side, 0.3 * side], score)
+    assert len(left_over(rgb, found.xyxy, 1)) == count
 
 
 def test_a_face_counts_that_no_track_explains(picture):

@@ -24,6 +24,7 @@ __all__ = [
     "DETECTORS",
     "Boxes",
     "detect",
+    "explained",
     "in_parts",
     "passes",
     "residual",
@@ -162,11 +163,15 @@ def residual(
         See ``detect``.
     """
     found = detect(rgb, detector=detector, turns=turns)
-    boxes = np.asarray(covered, dtype=np.float64).reshape(-1, 4)
-    centre = (found.xyxy[:, None, :2] + found.xyxy[:, None, 2:]) / 2  # (n, 1, 2)
-    holds = ((boxes[:, :2] <= centre) & (centre <= boxes[:, 2:])).all(axis=2)  # (n, m)
-    share = _intersection(found.xyxy, boxes) / _area(found.xyxy)[:, None]
-    return found[~(holds & (share > 0.5)).any(axis=1)]
+    return found[~explained(found.xyxy, np.asarray(covered, dtype=np.float64).reshape(-1, 4))]
+
+
+def explained(xyxy: FloatArray, covered: FloatArray) -> NDArray[np.bool_]:
+    """Return which faces (n, 4) a covered box (m, 4) explains: see ``residual``."""
+    centre = (xyxy[:, None, :2] + xyxy[:, None, 2:]) / 2  # (n, 1, 2)
+    holds = ((covered[:, :2] <= centre) & (centre <= covered[:, 2:])).all(axis=2)  # (n, m)
+    share = _intersection(xyxy, covered) / _area(xyxy)[:, None]
+    return np.asarray((holds & (share > 0.5)).any(axis=1))
 
 
 def suppress(xyxy: FloatArray, score: FloatArray, *, overlap: float = OVERLAP) -> NDArray[np.intp]:

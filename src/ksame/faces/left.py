@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FloatArray
-from ksame.faces.detect import DETECTORS, Boxes, residual
-from ksame.faces.follow import same_face
+from ksame.faces.detect import DETECTORS, Boxes, explained, residual
+from ksame.faces.follow import box_of, same_face
 from ksame.faces.landmarks import landmarks
 from ksame.geometry import crop
 
@@ -37,25 +37,25 @@ def left_over(rgb: NDArray[np.uint8], covered: FloatArray, turned: Sequence[int]
     """Return the boxes (n, 4) of the faces outside covered ones (m, 4) that a second detector sees.
 
     Where it is not sure it takes hands, shirts and curtains for faces, in one picture in three. There a
-    second witness is asked, at the picture's own size: the mesh, or the first detector in a closer view.
+    second witness is asked, at the picture's own size: the mesh, or the first detector in a closer view. If
+    what that sees is a covered face, it was this one.
     """
-    small = min(1.0, LOOK / max(rgb.shape[:2]))
-    left = residual(_smaller(rgb, small), grown(covered) * small, turns=turned).moved(
-        lambda points: points / small
-    )
+    small, known = min(1.0, LOOK / max(rgb.shape[:2])), grown(covered)
+    left = residual(_smaller(rgb, small), known * small, turns=turned).moved(lambda points: points / small)
     doubted = np.flatnonzero(left.score < SURE)
-    denied = [row for row in doubted.tolist() if not _witnessed(rgb, left[[row]])]
+    denied = [row for row in doubted.tolist() if explained(_witnessed(rgb, left[[row]]), known).all()]
     return np.delete(left.xyxy, denied, axis=0)
 
 
-def _witnessed(rgb: NDArray[np.uint8], face: Boxes) -> bool:
-    """Whether a mesh fits on what may be a face, or the first detector sees one there too."""
-    if landmarks(rgb, face)[1][0] >= 0.5:
-        return True
+def _witnessed(rgb: NDArray[np.uint8], face: Boxes) -> FloatArray:
+    """Return where (n, 4) a mesh fits on what may be a face, and where the first detector sees one."""
+    meshes, presence = landmarks(rgb, face)
     centre, scale = face.xyxy[0].reshape(2, 2).mean(axis=0), CLOSE / (3 * np.ptp(face.xyxy[0, ::2]))
     matrix = np.hstack([scale * np.eye(2), (CLOSE / 2 - scale * centre)[:, None]])  # thrice the box, enlarged
-    seen = DETECTORS["yunet"][0](crop(rgb, matrix, CLOSE, CLOSE))
-    return bool(same_face(np.array([1.0, 1, 2, 2]) * CLOSE / 3, seen.xyxy).any())
+    seen = DETECTORS["yunet"][0](crop(rgb, matrix, CLOSE, CLOSE)).xyxy
+    seen = seen[same_face(np.array([1.0, 1, 2, 2]) * CLOSE / 3, seen)]
+    there = (seen.reshape(-1, 2, 2) - CLOSE / 2) / scale + centre
+    return np.concatenate([box_of(meshes[presence >= 0.5]), there.reshape(-1, 4)])
 
 
 def grown(boxes: FloatArray) -> FloatArray:
