@@ -47,7 +47,8 @@ def recoloured(picture: NDArray[np.uint8], skin: FloatArray, wanted: FloatArray)
     """Return a face whose skin has another colour (3,), as far as skin and not light makes the difference.
 
     Black stays black and grey stays grey; what is a little darker or lighter than the skin stays so by as
-    much. Merely multiplied, a dark face that becomes a light one would have twice the contrast.
+    much, and so do lips that are redder, but less in darker skin. Merely multiplied, a dark face that
+    becomes a light one would have twice the contrast.
 
     Examples
     --------
@@ -60,14 +61,15 @@ def recoloured(picture: NDArray[np.uint8], skin: FloatArray, wanted: FloatArray)
         cv2.cvtColor(np.asarray(colour, np.float32)[None, None] / 255, cv2.COLOR_RGB2LAB)[0, 0].tolist()
         for colour in (skin, wanted)
     )
-    old = float(np.clip(old, 1, 99))
+    old, fade = float(np.clip(old, 1, 99)), min(1.0, new / max(old, 1.0))
     new = float(np.clip(new, max(old - LIGHTER, 1), min(old + LIGHTER, 99)))
     knots = [0.0, max(old - NEAR, 0.5 * old), old, 100.0]
     below, above = min(1.0, new / old), min(1.0, (100 - new) / (100 - old))
     levels = [0.0, new - below * (old - knots[1]), new, new + above * (100 - old)]
     lab[..., 0] = np.interp(lab[..., 0], knots, levels)
     like = np.clip(lab[..., 1:] @ np.float32(hue) / max(float(np.hypot(*hue)) ** 2, 1.0), 0, 1)  # 0: grey
-    lab[..., 1:] += like[..., None] * np.float32(np.subtract(other, hue))
+    before, after = (like[..., None] * np.float32(ab) for ab in (hue, other))
+    lab[..., 1:] = after + np.float32(fade) * (lab[..., 1:] - before)
     result: Picture = 255 * np.clip(cv2.cvtColor(lab, cv2.COLOR_LAB2RGB), 0, 1)
     return result
 
