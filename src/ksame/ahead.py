@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
+WAITING = 32_000_000  # bytes of pictures that wait for somebody
 
 
 def ahead(items: Iterable[T], most: int = 2) -> Iterator[T]:
@@ -26,3 +27,14 @@ def ahead(items: Iterable[T], most: int = 2) -> Iterator[T]:
         while (item := waiting.popleft().result()) is not end:
             waiting.append(pool.submit(next, source, end))
             yield item  # type: ignore[misc]
+
+
+def room(size: int, *, least: int, most: int) -> int:
+    """Return how many pictures of so many bytes may wait: up to ``most`` small ones, ``least`` of any size.
+
+    Examples
+    --------
+    >>> room(3 * 1280 * 720, least=2, most=12), room(3 * 3840 * 2160, least=2, most=12)
+    (11, 2)
+    """
+    return max(least, min(most, WAITING // size))

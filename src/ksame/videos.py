@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ksame import media, render, weights
-from ksame.ahead import ahead
+from ksame.ahead import ahead, room
 from ksame.core import FloatArray, Guarantee, InputError, UsageError
 from ksame.faces.detect import detect
 from ksame.faces.landmarks import landmarks
@@ -44,7 +44,6 @@ from ksame.scenes import file_names
 AHEAD = 3  # pictures that the code of one is smoothed over, to either side
 LATER = 2  # pictures more that are coded before one is drawn, or whoever draws would wait for the code
 BLOCK = 32  # pictures whose tracks are looked up together
-WAITING = 32_000_000  # bytes of pictures that wait for being written, at most
 AROUND = "hair, ears, body, voice, place and way of moving are still there"
 KEPT = "some people were asked to stay visible, and are shown as they are"
 NOBODY = "No face was found in it: every picture is as it was."
@@ -379,7 +378,7 @@ class Disguised:
         tell = _told(self.watch, f"drawing {self.video.name}", self.video.frames)
         workers = self.jobs or 2
         size = 3 * self.video.clip.width * self.video.clip.height
-        most = max(workers, min(2 * workers, WAITING // size))
+        most = room(size, least=workers, most=2 * workers)
         with ThreadPoolExecutor(workers) as pool:
             ready: deque[Future[tuple[media.Frame, FloatArray]]] = deque()
             for frame, codes in self._coded(frames, pool):

@@ -17,7 +17,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame.ahead import ahead
+from ksame.ahead import ahead, room
 from ksame.core import FloatArray, UsageError
 from ksame.faces.detect import DETECTORS, Boxes, in_parts, passes, resized, suppress, turned_back
 from ksame.faces.follow import (
@@ -55,7 +55,6 @@ LIKELY = 0.65  # score from which a detector alone is believed: it takes hands f
 MEMORY = 48  # pictures through which a new face is followed backwards
 PATIENCE = 50  # pictures for which a lost face is looked for
 EARLY = 12  # pictures that are searched ahead: a thorough search takes as long as following through ten
-WAITING = 32_000_000  # bytes of them at most
 CODES = 8  # codes of a chain at most
 
 
@@ -187,7 +186,7 @@ def _searched(frames: Iterable[Picture], threads: int) -> Iterator[_Seen]:
     with ThreadPoolExecutor(threads) as pool:
         for frame, small, change in ahead(_reduced(frames)):
             waiting.append((pool.submit(_search, frame.index, frame.rgb, small, change), change))
-            if len(waiting) > max(2 * threads, min(EARLY, WAITING // frame.rgb.nbytes)):
+            if len(waiting) > room(frame.rgb.nbytes, least=2 * threads, most=EARLY):
                 yield _judged(waiting, last)
                 last = waiting.popleft()[1]
         while waiting:

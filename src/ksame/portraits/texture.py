@@ -84,9 +84,9 @@ def clean(face: NDArray[np.uint8], space: AppearanceSpace) -> bool:
     if strands.mean() > _STRANDS[1]:
         return False
     forehead = skin & (np.arange(len(skin)) < space.shape[_BROW, 1])[:, None]
-    even = all((((light > a) | (colour > b))[skin]).mean() <= most for a, b, most in _OTHER)
-    a, b, _ = _OTHER[1]
-    return bool(even and ((light > a) | (colour > b))[forehead].mean() <= _FRINGE)
+    others = [((light > a) | (colour > b), most) for a, b, most in _OTHER]
+    even = all(other[skin].mean() <= most for other, most in others)
+    return bool(even and others[-1][0][forehead].mean() <= _FRINGE)
 
 
 def at_rest(mesh: FloatArray) -> bool:
