@@ -95,8 +95,8 @@ def test_a_busy_ground_is_told_from_a_plain_one():
     face = plain.copy()
     face[20:, 30:98] = 255  # whoever stands before it does not count
     noisy = np.random.default_rng(0).integers(0, 256, (128, 128, 3)).astype(np.uint8)
-    assert measure._busy(plain) == measure._busy(face) == 0
-    assert measure._busy(noisy) > 2
+    assert measure.busy(plain) == measure.busy(face) == 0
+    assert measure.busy(noisy) > 2
 
 
 # learnt

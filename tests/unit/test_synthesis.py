@@ -12,7 +12,7 @@ import generators
 import oracles
 from ksame import UsageError, weights
 from ksame.core import WeightsError
-from ksame.represent import synthesis
+from ksame.represent import synthesis, wavelets
 from ksame.represent.synthesis import Generator
 
 
@@ -109,9 +109,10 @@ def test_noise_and_splits_are_drawn_as_the_network_has_them(noisy):
     generator, network = noisy
     w = np.random.default_rng(1).normal(size=(3, 4)) / 4
     whole = weights.core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    slow = [synthesis._shown(np.array(whole(one[None].astype(np.float32))[0])[0]) for one in w]
+    slow = [np.array(whole(one[None].astype(np.float32))[0])[0].transpose(1, 2, 0) for one in w]
     drawn = generator.draw(np.repeat(w[:, None], 2, axis=1))
-    assert np.abs(drawn.astype(int) - np.stack(slow)).max() <= 1
+    assert np.abs(drawn - np.clip((np.stack(slow) + 1) * 127.5, 0, 255)).max() <= 0.51
+    assert generator.glance(np.repeat(w[:, None], 2, axis=1)) is None  # it has no wavelets to leave out
     assert len(generator._network.inputs) == 2  # the strength of the noise, so that it is not unfolded
 
 
@@ -156,7 +157,7 @@ def test_pictures_are_doubled_as_by_transposed_convolutions(how):
     """Also where something else takes what bands are made of, or each channel has a slope of its own."""
     x = np.random.default_rng(0).normal(size=(1, 3, 4, 5)).astype(np.float32)
     drawn = []
-    for network in (doubling(3, **how), synthesis._quick_wavelets(doubling(3, **how))):
+    for network in (doubling(3, **how), wavelets.quick(doubling(3, **how))):
         kinds = [node.get_type_name() for node in network.get_ordered_ops()]
         compiled = weights.core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         drawn.append((kinds, [np.array(out) for out in compiled(x).values()]))
@@ -168,15 +169,33 @@ def test_pictures_are_doubled_as_by_transposed_convolutions(how):
 
 def test_what_is_no_wavelet_is_left_alone():
     network = doubling(2, haar=0.6)
-    kinds = [node.get_type_name() for node in synthesis._quick_wavelets(network).get_ordered_ops()]
+    kinds = [node.get_type_name() for node in wavelets.quick(network).get_ordered_ops()]
     assert kinds.count("GroupConvolutionBackpropData") == 6 and "DepthToSpace" not in kinds
 
 
 @settings(max_examples=20)
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6))
 def test_bands_are_put_together_as_by_a_wavelet(h, w, seed):
+    from openvino import Model
+    from openvino import opset13 as op
+
     bands = np.random.default_rng(seed).normal(size=(12, h, w)).astype(np.float32)
-    np.testing.assert_allclose(synthesis._unfolded(bands), oracles.haar(bands), atol=1e-5)
+    given = op.parameter([1, 12, h, w], np.float32)
+    network = Model([op.result(wavelets.doubled(given.output(0)))], [given], "haar")
+    whole = weights.core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    np.testing.assert_allclose(whole(bands[None])[0][0], oracles.haar(bands), atol=1e-5)
+
+
+def test_a_coarse_network_goes_on_with_means():
+    rng = np.random.default_rng(3)
+    means = wavelets.coarse(doubling(2), 1)
+    assert list(means.outputs[0].get_shape()) == [1, 2, 4, 5]
+    x = rng.normal(size=(1, 3, 4, 5)).astype(np.float32)
+    whole, small = (
+        weights.core().compile_model(one, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(x)[0]
+        for one in (doubling(2), means)
+    )
+    np.testing.assert_allclose(small, whole.reshape(1, 2, 4, 2, 5, 2).mean(axis=(3, 5)), atol=1e-5)
 
 
 def test_an_odd_picture_loses_its_last_row_and_column():
@@ -259,6 +278,17 @@ def test_one_style_in_all_rows_draws_what_the_network_draws_and_half_of_it_is_it
     four = parts.mean(axis=(1, 3))
     inside = (parts.min(axis=(1, 3)) > 0) & (parts.max(axis=(1, 3)) < 255)  # none of them was clipped
     assert np.abs(half - four)[inside].max() <= 1
+
+
+@pytest.mark.weights
+def test_a_glance_shows_the_colours_of_a_picture(shipped):
+    w = shipped.styles(np.random.default_rng(2).normal(size=(3, 512)))
+    rows = np.repeat((w + 0.5 * (shipped.mean - w))[:, None], 23, axis=1)
+    whole, small = shipped.draw(rows), shipped.glance(rows)
+    assert small.shape == (3, 64, 64, 3)
+    means = whole.reshape(3, 64, 16, 64, 16, 3).mean(axis=(2, 4))
+    for one, two in zip(small, means, strict=True):
+        assert np.corrcoef(one.ravel(), two.ravel())[0, 1] > 0.8
 
 
 @pytest.mark.weights

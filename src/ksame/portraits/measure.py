@@ -17,9 +17,10 @@ from ksame.geometry import FRAME, register
 from ksame.represent.appearance import on_frame
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace, features, shape_attributes
 
-__all__ = ["Drawn", "Light", "attributes_of", "exposed", "largest", "look", "seen_exposed"]
+__all__ = ["Drawn", "Light", "attributes_of", "busy", "exposed", "largest", "look", "seen_exposed", "yellow"]
 
 _ENOUGH = 320  # px: a face that fills a portrait is found as well in one as small as that
+_LEVEL = 5.0  # degrees of tone: nearer to 0, it tells nothing of b*
 _EDGE = 0.005  # of a probability: its log odds end there
 
 
@@ -37,7 +38,7 @@ def look(pictures: NDArray[np.uint8], space: GeneratorSpace | None = None) -> Dr
     rows, faces = largest(pictures)
     read = features(faces) if len(faces) else np.zeros((0, 0))
     seen = attributes_of(faces, read, space)
-    seen[:, ATTRIBUTES.index("ground")] = [_busy(pictures[row]) for row in rows]
+    seen[:, ATTRIBUTES.index("ground")] = [busy(pictures[row]) for row in rows]
     return Drawn(rows, faces, read, seen)
 
 
@@ -111,8 +112,17 @@ def _odds(probability: FloatArray) -> FloatArray:
     return odds
 
 
-def _busy(picture: NDArray[np.uint8]) -> float:
+def busy(picture: NDArray[np.uint8]) -> float:
     """Return how busy the ground beside a head is: the log of the standard deviation of its colours."""
     small = cv2.resize(picture, (64, 64), interpolation=cv2.INTER_AREA).astype(np.float32)
     beside = np.concatenate([small[:38, :6].reshape(-1, 3), small[:38, -6:].reshape(-1, 3)])
     return float(np.log(beside.std(axis=0).mean() + 1))
+
+
+def yellow(light: float, tone: float) -> float:
+    """Return the b* of skin of this lightness and typology angle; nan where they do not tell.
+
+    At an L* of 50 all skin has the angle 0, and means of several people's need not go together.
+    """
+    b = (light - 50) / float(np.tan(np.radians(tone))) if abs(tone) > _LEVEL else 0.0
+    return b if b > 0 else np.nan

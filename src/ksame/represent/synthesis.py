@@ -22,12 +22,14 @@ from numpy.typing import NDArray
 
 from ksame import weights
 from ksame.core import FloatArray, UsageError
+from ksame.represent.wavelets import coarse, doubled, is_noise, quick
 
 __all__ = ["Generator"]
 
 _BANDS = "Slice_764/Split"  # MobileStyleGAN's last wavelet: it is given the picture's bands at half size
 _SAMPLES = 4000  # styles whose mean is the centre of the space
 _MANY = 256  # styles at a time
+_TIMES = 4  # that a glance is not doubled
 _WHEEL = "random_face/data/{}Network"
 
 
@@ -145,22 +147,25 @@ class Generator:
             raise UsageError(f"Styles must be (n, {self.rows}, {self.width}). Got {rows.shape}.")
         with self._opening:
             network = self._network
-        drawn = [self._picture(raw, half) for raw in _inferred(network, rows)]
+        drawn = [_reduced(picture) if half else picture for picture in _inferred(network, rows)]
         side = self.size // 2 if half else self.size
         return np.stack(drawn) if drawn else np.zeros((0, side, side, 3), np.uint8)
 
-    def let_go(self) -> None:
-        """Free the network's memory, 0.2 GB; it is compiled again when it is needed."""
-        self.__dict__.pop("_network", None)
+    def glance(self, rows: FloatArray) -> NDArray[np.uint8] | None:
+        """Return small pictures (n, s, s, 3) of styles (n, rows, width) that tell colours and ground.
 
-    def _picture(self, raw: NDArray[np.float32], half: bool) -> NDArray[np.uint8]:
-        """Return what a network gave (c, s, s) as a picture.
-
-        MobileStyleGAN's bands hold its half already; another generator's picture is reduced.
+        None where it would take as long as to draw them: only MobileStyleGAN's wavelets can be left out.
         """
-        if self._has_bands:
-            return _shown(raw[:3] / np.float32(2) if half else _unfolded(raw))
-        return _reduced(_shown(raw)) if half else _shown(raw)
+        if not self._has_bands:
+            return None
+        with self._opening:
+            network = self._glance
+        return np.stack(list(_inferred(network, rows)))
+
+    def let_go(self) -> None:
+        """Free the networks' memory, 0.2 GB; they are compiled again when they are needed."""
+        for name in ("_network", "_glance"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def _map(self) -> tuple[Any, int]:
@@ -177,7 +182,11 @@ class Generator:
 
     @cached_property
     def _network(self) -> Any:
-        return _compiled(self._with_rows())
+        return _compiled(quick(self._with_rows()))
+
+    @cached_property
+    def _glance(self) -> Any:
+        return _compiled(quick(coarse(self._with_rows(), _TIMES)), threads=1)
 
     @cached_property
     def _has_bands(self) -> bool:
@@ -190,7 +199,7 @@ class Generator:
         return sorted(users, key=_layer)
 
     def _with_rows(self) -> Any:
-        """Return the synthesis with one style for each layer, up to its bands if it has any."""
+        """Return the synthesis with one style for each layer; it gives bytes."""
         from openvino import Model, opset13  # here: it is slow to import
 
         network = self._synthesis.clone()
@@ -202,11 +211,11 @@ class Generator:
         for user in users:  # what only asks for the shape of the style gets any of them
             user.replace_source_output(each.output(next(layers) if _is_layer(user) else 0))
         given = [rows, *_small_noise(network)]
-        ends = [result.node for result in network.outputs]
+        drawn = network.outputs[0].node.input_value(0)
         if self._has_bands:
             last = next(node for node in network.get_ops() if node.get_friendly_name() == _BANDS)
-            ends = [opset13.result(last.input_value(0))]
-        return _quick_wavelets(Model(ends, given, "synthesis"))
+            drawn = doubled(last.input_value(0))
+        return Model([_shown(drawn)], given, "synthesis")
 
 
 def _only(folder: Path, part: str) -> Path:
@@ -257,133 +266,35 @@ def _small_noise(network: Any) -> list[Any]:
     found = []
     for node in network.get_ops():
         if node.get_type_name() == "Add":
-            found += [part for part in node.inputs() if _is_noise(part.get_source_output())]
+            found += [part for part in node.inputs() if is_noise(part.get_source_output())]
     for part in found:
         part.replace_source_output(opset13.multiply(part.get_source_output(), strength).output(0))
     return [strength] if found else []
 
 
-def _is_noise(output: Any) -> bool:
-    shape = output.get_partial_shape()
-    constant = output.get_node().get_type_name() == "Constant"
-    return constant and len(shape) == 4 and [str(d) for d in shape][:2] == ["1", "1"] and str(shape[2]) != "1"
-
-
-def _quick_wavelets(network: Any) -> Any:
-    """Let a network double its pictures by adding bands and sorting pixels; return it.
-
-    MobileStyleGAN does it by six transposed convolutions each time (inverse Haar wavelets), which take a
-    sixth of all its time here, this a third of that.
-    """
+def _shown(drawn: Any) -> Any:
+    """Return an output (1, 3, s, s) in [-1, 1] as a picture (1, s, s, 3) of bytes, inside the network."""
     from openvino import opset13 as op
 
-    for node in network.get_ordered_ops():
-        bands = _bands(node)
-        if bands is None:
-            continue
-        c = bands.get_shape()[1] // 4
-        # means come first, then three details for each channel: they are sorted by kind
-        kinds = np.concatenate([np.arange(c), *(c + 3 * np.arange(c) + kind for kind in range(3))])
-        mean, down, across, both = op.split(_sorted(bands, kinds), op.constant(1), 4).outputs()
-        half = op.constant(np.float32(0.5))
-        plus, minus = (op.multiply(way(mean, down), half) for way in (op.add, op.subtract))
-        left, right = (op.multiply(way(across, both), half) for way in (op.add, op.subtract))
-        four = [op.add(plus, left), op.subtract(plus, left), op.add(minus, right), op.subtract(minus, right)]
-        doubled = op.depth_to_space(op.concat(four, 1), "blocks_first", 2)
-        for taker in list(node.output(0).get_target_inputs()):
-            taker.replace_source_output(doubled.output(0))
-    return network
+    grey, one = op.constant(np.float32(127.5)), op.constant(np.float32(1))
+    levels = op.clamp(op.multiply(op.add(drawn, one), grey), 0, 255)
+    rounded = op.round(op.transpose(levels, op.constant([0, 2, 3, 1])), "half_to_even")
+    return op.convert(rounded, np.uint8)
 
 
-def _bands(node: Any) -> Any:
-    """Return the bands (1, 4 c, h, w) that a node is the inverse Haar transform of, if it is one."""
-    upper = [_spread(part, (1, 2), sign) for part, sign in zip(_summed(node), (1, -1), strict=False)]
-    lower = [
-        _spread(part, (2, 1), sign)
-        for half in upper
-        for part, sign in zip(_summed(half and half.get_node()), (1, -1), strict=False)
-    ]
-    if len(lower) != 4 or not all(lower):
-        return None
-    return lower[0].get_node().input_value(0)
-
-
-def _summed(node: Any) -> list[Any]:
-    """Return what a node is the sum of."""
-    return [part.get_source_output() for part in node.inputs()] if _is(node, "Add") else []
-
-
-def _spread(output: Any, kernel: tuple[int, int], sign: int) -> Any:
-    """Return what is spread over pairs of pixels by a step of Haar's, if it is; the second gets the sign."""
-    node = output.get_node()
-    if not _is(node, "GroupConvolutionBackpropData"):
-        return None
-    given, constant = node.input_value(0), node.input_value(1).get_node()
-    pair = constant.get_data().reshape(-1, 2) if _is(constant, "Constant") else np.zeros((1, 2))
-    shape = list(given.get_shape())
-    doubled = [shape[0], shape[1], shape[2] * kernel[0], shape[3] * kernel[1]]
-    haar = np.allclose(pair, [0.5**0.5, sign * 0.5**0.5], atol=1e-6)
-    return given if haar and list(output.get_shape()) == doubled else None
-
-
-def _sorted(output: Any, order: NDArray[np.intp]) -> Any:
-    """Return an output (1, c, h, w) with its channels sorted: where it is made, if nothing else takes it."""
-    from openvino import opset13 as op
-
-    node = output.get_node()
-    takers = [taker for taker in output.get_target_inputs() if not _is(taker.get_node(), "ShapeOf")]
-    parts = {part: list(part.get_source_output().get_shape()) for part in node.inputs()}
-    if len(takers) == 1 and _is(node, "Convolution"):
-        kernel = node.input(1)
-        kernel.replace_source_output(op.gather(kernel.get_source_output(), order, op.constant(0)).output(0))
-        return output
-    plain = all(len(shape) == 4 or np.prod(shape) == 1 for shape in parts.values())
-    if len(takers) == 1 and plain and _is(node, "Multiply", "Add", "PRelu"):
-        for part, shape in parts.items():
-            if shape[1:2] == [len(order)]:
-                part.replace_source_output(_sorted(part.get_source_output(), order))
-        return output
-    return op.gather(output, order, op.constant(1)).output(0)
-
-
-def _is(node: Any, *types: str) -> bool:
-    return node is not None and str(node.get_type_name()) in types
-
-
-def _compiled(network: Any) -> Any:
+def _compiled(network: Any, threads: int = 0) -> Any:
+    """Return a network that uses all cores for one picture, or so many of them."""
     settings = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
-    return weights.core().compile_model(network, "CPU", settings)
+    return weights.core().compile_model(network, "CPU", settings | {"INFERENCE_NUM_THREADS": threads})
 
 
-def _inferred(network: Any, rows: FloatArray) -> Iterator[NDArray[np.float32]]:
+def _inferred(network: Any, rows: FloatArray) -> Iterator[NDArray[Any]]:
     """Yield what a network makes of each of styles (n, rows, width)."""
     request = network.create_infer_request()  # its own, because other threads may draw too
     strength = dict.fromkeys(range(1, len(network.inputs)), np.ones(1, np.float32))
     for one in rows:
         request.infer({0: one.astype(np.float32), **strength})
         yield np.array(request.output_tensors[0].data[0])
-
-
-def _unfolded(bands: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return (3, 2 s, 2 s) of Haar bands (12, s, s): first the means, then three details of each colour.
-
-    In the network the same takes ten times as long.
-    """
-    mean, (down, across, both) = bands[:3], bands[3:].reshape(3, 3, *bands.shape[1:]).swapaxes(0, 1)
-    plus, minus = (mean + down) / 2, (mean - down) / 2  # of upper and of lower pixels
-    left, right = (across + both) / 2, (across - both) / 2
-    picture = np.empty((3, 2 * bands.shape[1], 2 * bands.shape[2]), np.float32)
-    picture[:, ::2, ::2], picture[:, ::2, 1::2] = plus + left, plus - left
-    picture[:, 1::2, ::2], picture[:, 1::2, 1::2] = minus + right, minus - right
-    return picture
-
-
-def _shown(raw: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return (3, s, s) in [-1, 1] as a picture (s, s, 3)."""
-    picture: NDArray[np.uint8] = (
-        np.clip((raw.transpose(1, 2, 0) + 1) * 127.5, 0, 255).round().astype(np.uint8)
-    )
-    return picture
 
 
 def _reduced(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
