@@ -398,10 +398,10 @@ def test_what_a_try_can_know_does_not_depend_on_who_is_faster(tries, seed):
         assert 1 <= one.count(("begun", number)) == one.count(("noted", number)) <= most
 
 
-def small(light, ground=0.0, seed=0):
-    """Return a small picture of grey skin, with a ground that is so busy."""
-    grey = cv2.cvtColor(np.float32([[[light, 0, 12]]]), cv2.COLOR_LAB2RGB)[0, 0] * 255
-    picture = np.tile(grey, (64, 64, 1))
+def small(light, ground=0.0, red=10, seed=0):
+    """Return a small picture of bare skin, with a ground that is so busy."""
+    colour = cv2.cvtColor(np.float32([[[light, red, 12]]]), cv2.COLOR_LAB2RGB)[0, 0] * 255
+    picture = np.tile(colour, (64, 64, 1))
     picture[:, [*range(6), *range(-6, 0)]] += ground * np.random.default_rng(seed).normal(size=(64, 12, 3))
     return np.clip(picture, 0, 255).round().astype(np.uint8)
 
@@ -421,6 +421,7 @@ def test_a_glance_tells_skin_and_ground(light, ground):
         ([small(60), small(60, 40)], 0),
         ([small(60, 60), small(60), small(60)], 1),  # the first is too busy
         ([small(30), small(60)], 1),  # its skin is far off
+        ([small(60, red=-5), small(60)], 1),  # its light is green
         ([small(60, 90), small(60, 60), small(60, 80), small(60, 90), small(60)], 1),  # four are enough
     ],
 )

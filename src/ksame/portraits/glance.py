@@ -24,6 +24,7 @@ __all__ = ["Glance", "chosen", "told"]
 _SKIN = np.s_[34:42, 20:27], np.s_[34:42, 37:44], np.s_[21:25, 26:38]  # cheeks and forehead, of 64 px
 _LIGHT, _GROUND = (0.94, 4.5), (1.28, -0.85)  # from a glance to what a picture has: 238 of london's
 _PLAIN, _OFF = 3.5, 9.0  # a ground that is plain enough, and L* that can still be made good
+_HUE = 72.0  # beyond it skin is yellow or green, as none is; tone would not tell
 _MANY = 4  # styles that are glanced at, at most
 
 
@@ -32,6 +33,7 @@ class Glance(NamedTuple):
 
     light: float
     tone: float
+    hue: float  # degrees from red to yellow
     ground: float
 
 
@@ -41,7 +43,8 @@ def told(picture: NDArray[np.uint8]) -> Glance:
     skin = np.median(np.concatenate([lab[part].reshape(-1, 3) for part in _SKIN]), axis=0)
     light = float(np.polyval(_LIGHT, skin[0]))
     tone = float(np.degrees(np.arctan2(light - 50, skin[2])))
-    return Glance(light, tone, float(np.polyval(_GROUND, busy(picture))))
+    hue = float(np.degrees(np.arctan2(skin[2], skin[1])))
+    return Glance(light, tone, hue, float(np.polyval(_GROUND, busy(picture))))
 
 
 def chosen(
@@ -75,6 +78,7 @@ def _glance(generator: Generator, styles: Styles, code: FloatArray) -> Glance | 
 
 
 def _bad(seen: Glance, wish: Mapping[str, float]) -> float:
-    """Return by how much a ground is too busy and skin too far off; 0: it can be drawn."""
+    """Return by how much a ground is too busy, skin too far off or light coloured; 0: it can be drawn."""
     most = min(_PLAIN, wish.get("ground", np.inf) + 1)
-    return max(0.0, seen.ground - most) + max(0.0, abs(seen.light - wish["light"]) / _OFF - 1)
+    wrong = [seen.ground - most, abs(seen.light - wish["light"]) / _OFF - 1, (seen.hue - _HUE) / 10]
+    return sum(max(0.0, one) for one in wrong)
