@@ -24,6 +24,7 @@ __all__ = ["Glance", "chosen", "told"]
 _SKIN = np.s_[34:42, 20:27], np.s_[34:42, 37:44], np.s_[21:25, 26:38]  # cheeks and forehead, of 64 px
 _LIGHT, _GROUND = (0.94, 4.5), (1.28, -0.85)  # from a glance to what a picture has: 238 of london's
 _PLAIN, _OFF = 3.5, 9.0  # a ground that is plain enough, and L* that can still be made good
+_STEPS = {"light": 15.0, "tone": 15.0}  # at most: at an L* of 58 more of tone makes skin as yellow as none is
 _HUE = 72.0  # beyond it skin is yellow or green, as none is; tone would not tell
 _MANY = 4  # styles that are glanced at, at most
 
@@ -65,10 +66,11 @@ def chosen(
 
 def _set(styles: Styles, code: FloatArray, seen: Glance, wish: Mapping[str, float]) -> FloatArray:
     """Return a code (d,) whose skin should be as wished for, where it is not at a glance."""
-    off = {name: wish[name] - getattr(seen, name) for name in ("light", "tone")}
+    off = {name: wish[name] - getattr(seen, name) for name in _STEPS}
     if all(abs(by) <= NEAR[name] for name, by in off.items()):
         return code
-    moved = styles.space.moved(code, dict.fromkeys(NEAR, 0.0) | {"hat": 0.0} | off, same=True)
+    step = {name: float(np.clip(by, -_STEPS[name], _STEPS[name])) for name, by in off.items()}
+    moved = styles.space.moved(code, dict.fromkeys(NEAR, 0.0) | {"hat": 0.0} | step, same=True)
     return np.asarray(styles.reined(moved[None])[0])
 
 
