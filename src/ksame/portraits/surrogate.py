@@ -253,6 +253,7 @@ class _Studio:
         bad = self._badness(take, number, self.kept.values())
         if take.done and bad < _FINE:
             self.kept[number] = take
+            self.best.pop(number, None)  # 3 MB
         elif number not in self.best or bad < self.best[number][0]:
             self.best[number] = bad, take
 
