@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ksame import weights
+from ksame.ahead import by_two
 from ksame.core import CannotGuarantee, FloatArray, IntArray, RandomState
 from ksame.faces import attributes
 from ksame.geometry import register, to_frame, transform
+from ksame.masking.brows import settled
+from ksame.masking.hiding import Known, codes_of, far_from, hides, seen_by
 from ksame.masking.look import View, code_of, gamma_of, landmarks_of
 from ksame.masking.looks import spread
 from ksame.masking.mask import Mask, Texture
 from ksame.pool import Pool
 from ksame.replace import identities
 from ksame.represent import AppearanceSpace
-from ksame.represent.embedding import RECOGNISERS, embed
 
 AMONG = 12  # pool faces that anybody may get: the nearest one alone would say where the old face lies
-# Two new faces in the same dim light look alike to recognisers; that one is taken for the other shows nobody.
-ALIKE = 0.85
-# The distance to the nearest of 1,021 people of congress, in distances of one person: half of the people in
-# the box (models/README.md) are nearer to somebody; for dlib as of new faces in frames, which are further;
-# for SFace 0.05 more, by which a face that was written and found again is nearer to the old one.
-STRANGERS = {"sface": 1.15, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.27}
-USUAL = 1.2
 OLD = -1
 QUICK = 3  # recognisers that are asked about every trial
+ENOUGH = 0.92  # of the way that a new face should be from the old one, in the second half of the tries
 NAMED = 3  # trials of each person in any case: the others are asked about the best of them
 UNLIKE = 0.4, 0.7  # shares of a pool's women or men, least like a person first: they are tried in this order
 PATIENCE = 8  # tries among the first share, and as many among the second
@@ -41,11 +37,6 @@ GENDER, AGE, LIGHT = 10.0, 2.0, 2.0
 LEVELS = 50.0  # of grey from dark to light
 ASKED = 3  # views with a new face on of which a network says whether it is a man's
 UNSURE = 0.25  # the share of doubt in which a person may get a face of either gender
-T = TypeVar("T")
-R = TypeVar("R")
-_HANDS = ThreadPoolExecutor(2)  # the same two throughout: each new thread would keep memory of its own
-Known = Mapping[str, FloatArray]
-"""What each recogniser makes of some views: name to (n, d)."""
 
 
 def masks(
@@ -88,33 +79,14 @@ def masks(
     tries : int
         Pool faces that are tried for each person. Who is recognised in all gets None: they must be covered.
     """
-    codes, gammas = ([_by_two(partial(of, model), views) for views in people] for of in (code_of, gamma_of))
-    source = np.random.default_rng(rng)
+    codes, gammas = ([by_two(partial(of, model), views) for views in people] for of in (code_of, gamma_of))
     apparent = [_apparent(views) for views in people]
-    old_looks, new_looks = _with_looks(gammas, apparent, pool, model)
+    looks = _with_looks(gammas, apparent, pool, model)
     weights.let_go("age")
-
-    def near(left: Sequence[int], used: NDArray[np.bool_]) -> IntArray:
-        still = np.append(model.nuisance, [False] * 3)
-        return identities(old_looks[left], new_looks, nuisance=still, used=used, among=among, rng=source)
-
-    def make(i: int, row: int) -> Mask:
-        hat, hat_d = pool.codes[row], pool.deidentified[row]
-        gamma = np.mean(gammas[i], axis=0)
-        return Mask.of(model, people[i], hat, hat_d, codes=codes[i], gamma=gamma, picture=pool.picture(row))
-
-    def wear(i: int, mask: Mask, view: int) -> View:
-        return _worn(mask, people[i][view], codes[i][view], texture)
-
-    def alike(i: int, mask: Mask) -> bool:
-        male = apparent[i][0]
-        if np.isnan(male) or not male:
-            return True
-        some = spread(range(len(people[i])), ASKED)
-        return bool(male * (_male([wear(i, mask, view) for view in some]) - 0.5) > 0)
-
     quick, slow = recognisers[:QUICK], recognisers[QUICK:]
-    old = [{name: _codes(views, name) for name in quick} for views in people]
+    old = [{name: codes_of(views, name) for name in quick} for views in people]
+    male, source = [one[0] for one in apparent], np.random.default_rng(rng)
+    given = _Given(model, people, codes, gammas, male, pool, looks, old, quick, texture, among, source)
     used = np.zeros((len(people), len(pool)), bool)
     chosen: dict[int, _Trial] = {}
     doubtful: list[_Trial] = []
@@ -123,8 +95,7 @@ def masks(
     empty: set[int] = set()  # whose tries were all for nothing, once: others took what was like theirs
     while left:
         turns = [_turns({**known, **told.get((i, OLD), {})}, pool) for i, known in enumerate(old)]
-        given = _Given(people, old, np.stack(turns), quick, near, make, wear, alike)
-        named = _choose(given, left, chosen, used, margin, tries)
+        named = _choose(given, left, np.stack(turns), chosen, used, margin, tries)
         left = [i for i in left if i not in named and i not in empty]
         empty.update(left)
         for i, some in _asked(given, chosen, named, slow, told, margin).items():
@@ -135,7 +106,7 @@ def masks(
         if one.apart > 1 and one.person not in chosen and _distinct(one, old, chosen.values()):
             chosen[one.person] = one
     weights.let_go("gender")
-    return [make(i, chosen[i].row) if i in chosen else None for i in range(len(people))]
+    return [given.again(chosen[i]) if i in chosen else None for i in range(len(people))]
 
 
 def _apparent(views: Sequence[View]) -> FloatArray:
@@ -192,38 +163,76 @@ def _turns(old: Known, pool: Pool) -> IntArray:
     if not pool.seen.keys() & old.keys():
         return turns
     faces = ({name: codes[[row]] for name, codes in pool.seen.items()} for row in range(len(pool)))
-    far, male = np.array([_far(face, old) for face in faces]), pool.labels[:, 0] > 0
+    far, male = np.array([far_from(face, old) for face in faces]), pool.labels[:, 0] > 0
     for some in (male, ~male):
         place = np.argsort(np.argsort(-far[some])) / max(int(some.sum()), 1)  # 0: least alike
         turns[some] = np.searchsorted(UNLIKE, place, side="right")
     return turns
 
 
-class _Given(NamedTuple):
-    """What new faces are chosen from and by."""
-
-    people: Sequence[Sequence[View]]
-    old: Sequence[Known]
-    turns: IntArray  # (n, m): see ``_turns``
-    judges: Sequence[str]
-    near: Callable[[Sequence[int], NDArray[np.bool_]], IntArray]  # people, rows that are not free -> rows
-    make: Callable[[int, int], Mask]  # person, row of the pool
-    wear: Callable[[int, Mask, int], View]  # person, mask, view
-    alike: Callable[[int, Mask], bool]  # whether a man with it on still looks like a man
-
-
 class _Trial(NamedTuple):
-    """A pool face that hides a person on all views, and how well; masks are too large to be kept."""
+    """A pool face on a person, and how well it hides them; masks are too large to be kept."""
 
     person: int
     row: int
-    seen: Known
-    apart: float
+    move: FloatArray  # the mask's
+    seen: Known  # nothing if it was given up
+    apart: float  # see ``hides``; of one that was given up, no more than this
+
+
+class _Given(NamedTuple):
+    """What new faces are chosen from and by; lists have an entry for each person."""
+
+    model: AppearanceSpace
+    people: Sequence[Sequence[View]]
+    codes: Sequence[Sequence[FloatArray]]
+    gammas: Sequence[Sequence[FloatArray]]
+    male: Sequence[float]
+    pool: Pool
+    looks: tuple[FloatArray, FloatArray]  # of the people and of the pool: see ``_with_looks``
+    old: Sequence[Known]
+    judges: Sequence[str]
+    texture: Texture
+    among: int
+    rng: np.random.Generator
+
+    def near(self, left: Sequence[int], used: NDArray[np.bool_]) -> IntArray:
+        """Return a row of the pool for each of some people: one that is not used, like them in looks."""
+        old, new = self.looks
+        still = np.append(self.model.nuisance, [False] * 3)
+        return identities(old[left], new, nuisance=still, used=used, among=self.among, rng=self.rng)
+
+    def made(self, i: int, row: int) -> Mask:
+        """Return a person's mask with a face of the pool."""
+        return settled(self._mask(i, row), self.people[i], self.codes[i], texture=self.texture)
+
+    def again(self, one: _Trial) -> Mask:
+        """Return the mask that was tried."""
+        return replace(self._mask(one.person, one.row), move=one.move)
+
+    def _mask(self, i: int, row: int) -> Mask:
+        hat, hat_d = self.pool.codes[row], self.pool.deidentified[row]
+        known = {"codes": self.codes[i], "gamma": np.mean(self.gammas[i], axis=0)}
+        return Mask.of(self.model, self.people[i], hat, hat_d, picture=self.pool.picture(row), **known)
+
+    def worn(self, i: int, mask: Mask, view: int) -> View:
+        """Return a person's view with a mask on."""
+        (rgb, points), code = self.people[i][view], self.codes[i][view]
+        new = mask.draw(rgb, points, code, texture=self.texture)
+        return View(new, mask.worn(landmarks_of(points, code, mask.model)))
+
+    def alike(self, i: int, mask: Mask) -> bool:
+        """Return whether somebody who is surely taken for a man or a woman is so with a mask on."""
+        if np.isnan(self.male[i]) or not self.male[i]:
+            return True
+        some = spread(range(len(self.people[i])), ASKED)
+        return bool(self.male[i] * (_male([self.worn(i, mask, view) for view in some]) - 0.5) > 0)
 
 
 def _choose(
     given: _Given,
     left: Sequence[int],
+    turns: IntArray,
     chosen: Mapping[int, _Trial],
     used: NDArray[np.bool_],
     margin: float,
@@ -231,107 +240,95 @@ def _choose(
 ) -> dict[int, list[_Trial]]:
     """Return new faces for those who are left, as far as there are any; what is tried becomes used.
 
-    All that hide well among the first few, or else the first that does. In the first half of the tries a man
-    must look like one with it on, and a woman like a woman: in poor light and without its hair a portrait
-    may not. Then what was odd may come again: to hide counts for more.
+    All that hide well among the first few, or else the first that does, or else the best. Of what hides well
+    in the first half of the tries, a man must look like one with it on, and a woman like a woman: in poor
+    light and without its hair a portrait may not. Then what was odd counts too, and what hides nearly as
+    well. ``turns`` (n, m) is that of ``_turns``.
     """
-    found: dict[int, list[_Trial]] = {}
-    fair: list[_Trial] = []
-    odd: list[tuple[int, int]] = []
-    order = {i: list(range(len(given.people[i]))) for i in left}
+    kept, odd, rest = ({i: list[_Trial]() for i in left} for _ in range(3))
+    order = {i: _order(given.judges, len(given.people[i])) for i in left}
+    theirs = [one.seen for one in chosen.values()]
 
-    def taken(but: int | None = None) -> list[_Trial]:
-        return [*chosen.values(), *(one for i, some in found.items() if i != but for one in some)]
+    def look(i: int, row: int, mask: Mask, least: float) -> _Trial:
+        seen, far = _tried(given, i, mask, theirs, least, order[i])
+        return _Trial(i, row, mask.move, seen, far)
+
+    def look_again(i: int, least: float) -> list[_Trial]:
+        """Return what hides better than this after all, the best last: it was given up for a better one."""
+        better: list[_Trial] = []
+        for one in sorted(rest[i], key=lambda one: -one.apart):
+            if one.apart > least:
+                new = look(i, one.row, given.again(one), least)
+                better += [new] if new.seen else []
+                least = max([least, *(one.apart for one in better)])
+        return better
 
     for turn in range(tries):
-        picky = turn < tries // 2
         if turn == tries // 2:
-            for i, row in odd:
-                used[i, row] = False
-            odd.clear()
-        still = [i for i in left if turn < NAMED or i not in found]
+            margin = 1 + ENOUGH * (margin - 1)
+            kept = {i: kept[i] + odd[i] or look_again(i, margin) for i in left}
+        still = [i for i in left if turn < NAMED or not kept[i]]
         if not still:
             break
         free = ~used[still]
-        free[:, [one.row for one in taken()]] = False
-        for own, mine in zip(given.turns[still], free, strict=True):
+        free[:, [one.row for one in chosen.values()]] = False
+        for own, mine in zip(turns[still], free, strict=True):
             # wider and wider, and as many as there are people, so that each can have another face
             wide = range(turn // PATIENCE, len(UNLIKE))
             mine &= own <= next((n for n in wide if (mine & (own <= n)).sum() >= len(still)), len(UNLIKE))
         try:
             rows = given.near(still, ~free).tolist()
         except CannotGuarantee:  # not each of them can have another face
-            if not odd:
-                break
-            continue
+            break
         for i, row in zip(still, rows, strict=True):
             used[i, row] = True
-            mask, theirs = given.make(i, row), [one.seen for one in taken(i)]
-            if picky and not given.alike(i, mask):
-                odd.append((i, row))
-                continue
-            least = max(
-                [1.0, *(min(one.apart, margin) for one in (*fair, *found.get(i, ())) if one.person == i)]
-            )
-            seen = _tried(given, i, mask, theirs, least, order[i])
-            if seen is not None:
-                one = _Trial(i, row, seen, _hides(seen, i, given.old, theirs))
-                (found.setdefault(i, []) if one.apart > margin else fair).append(one)
-    for one in sorted(fair, key=lambda one: -one.apart):
-        if one.person not in found and _distinct(one, given.old, taken()):
-            found[one.person] = [one]
-    return found
+            mask = given.made(i, row)
+            one = look(i, row, mask, margin)
+            odder = one.seen and turn < tries // 2 and not given.alike(i, mask)
+            (odd if odder else kept if one.seen else rest)[i].append(one)
+    best = {i: kept[i] or odd[i] or look_again(i, 1.0) for i in left}
+    return {i: some for i, some in best.items() if some}
 
 
 def _distinct(one: _Trial, old: Sequence[Known], theirs: Collection[_Trial]) -> bool:
     """Return whether a face is still nobody's, old or new."""
     free = one.row not in [other.row for other in theirs]
-    return free and _hides(one.seen, one.person, old, [other.seen for other in theirs]) > 1
+    return free and hides(one.seen, one.person, old, [other.seen for other in theirs]) > 1
 
 
-def _hides(seen: Known, i: int, old: Sequence[Known], new: Sequence[Known]) -> float:
-    """Return how far a face of person i is from their old one, and 0 if it is taken for anybody else's.
-
-    1 is where a recogniser begins to take two for one person, 2 where it finds the nearest of a thousand
-    strangers. Other new faces may be a little nearer than one person's.
-    """
-    others = [known for j, known in enumerate(old) if j != i]
-    if apart(seen, others) <= 1 or apart(seen, new) <= ALIKE:
-        return 0.0
-    return _far(seen, old[i])
-
-
-def _far(seen: Known, old: Known) -> float:
-    """Return how far a face is from an old one: see ``_hides``."""
-    far = ((name, apart({name: codes}, [old])) for name, codes in seen.items() if name in old)
-    return min(1 + (ratio - 1) / (STRANGERS.get(name, USUAL) - 1) for name, ratio in far)
+def _order(judges: Sequence[str], views: int) -> list[tuple[str, int]]:
+    """Return who looks at which view, in this order: two views at a time, which are drawn side by side."""
+    pairs = (range(at, min(at + 2, views)) for at in range(0, views, 2))
+    return [(judge, view) for pair in pairs for judge in judges for view in pair]
 
 
 def _tried(
-    given: _Given, i: int, mask: Mask, theirs: Sequence[Known], best: float, order: list[int]
-) -> Known | None:
-    """Return what recognisers make of a person's views with a mask on; None if another was as good.
+    given: _Given, i: int, mask: Mask, theirs: Sequence[Known], least: float, order: list[tuple[str, int]]
+) -> tuple[Known, float]:
+    """Return what recognisers make of a person's views with a mask on, and how well it hides them.
 
-    ``order`` is that in which views are looked at: one that gave a mask away will be the first next time.
+    It is given up, and nothing is made of it, where one look says that it hides no better than ``least``.
+    ``order`` is that in which they look: who gave a mask away, and on which view, will be the first next.
     """
     new: dict[int, View] = {}
 
-    def look(name: str, view: int) -> FloatArray:
-        new[view] = new.get(view) or given.wear(i, mask, view)
-        return _code(name, new[view])
+    def look(one: tuple[str, int]) -> FloatArray:
+        name, view = one
+        new[view] = new.get(view) or given.worn(i, mask, view)
+        return seen_by(name, new[view])
 
-    seen: dict[str, FloatArray] = {}
-    for name in given.judges:
-        each: list[FloatArray] = []
-        for at in range(0, len(order), 2):
-            each += _by_two(partial(look, name), order[at : at + 2])
-            for view, code in zip(order[at : at + 2], each[at:], strict=True):
-                if _hides({name: code}, i, given.old, theirs) <= best:  # one look that tells is enough
-                    order.remove(view)
-                    order.insert(0, view)
-                    return None
-        seen[name] = np.concatenate(each)
-    return seen
+    codes: dict[tuple[str, int], FloatArray] = {}
+    for at in range(0, len(order), 2):
+        for one, code in zip(order[at : at + 2], by_two(look, order[at : at + 2]), strict=True):
+            far = hides({one[0]: code}, i, given.old, theirs)
+            if far <= least:
+                order.remove(one)
+                order.insert(0, one)
+                return {}, far
+            codes[one] = code
+    views = range(len(given.people[i]))
+    seen = {name: np.concatenate([codes[name, view] for view in views]) for name in given.judges}
+    return seen, hides(seen, i, given.old, theirs)
 
 
 def _asked(
@@ -348,68 +345,34 @@ def _asked(
     the first, and none that cannot be better any more is asked about. ``told`` is what they made of each
     person's pool faces by their rows, and of the old face, whose row is ``OLD``; it becomes more.
     """
-    if not judges or not named:
-        chosen |= {i: max(trials, key=lambda one: one.apart) for i, trials in named.items()}
-        return {}
-    weights.let_go("gender", *given.judges)  # the slow one takes 200 MB, twice that if asked twice at once
+    if judges:
+        weights.let_go(
+            "gender", *given.judges
+        )  # the slow one takes 200 MB, twice that if asked twice at once
     some = [spread(range(len(views)), SLOWLY) for views in given.people]
     old = [told.setdefault((i, OLD), {}) for i in range(len(given.people))]
     for judge in judges:
         for i, views in enumerate(given.people):
             if judge not in old[i]:
-                old[i][judge] = np.concatenate([_code(judge, views[view]) for view in some[i]])
+                old[i][judge] = np.concatenate([seen_by(judge, views[view]) for view in some[i]])
     asked: dict[int, list[_Trial]] = {}
-    for i, trials in named.items():
+    for i, trials in sorted(
+        named.items(), key=lambda one: len(one[1])
+    ):  # who has least to choose from, first
         asked[i] = []
         for one in sorted(trials, key=lambda one: -one.apart):
             if i in chosen and one.apart <= chosen[i].apart:
                 break
-            mask = given.make(i, one.row)
+            if not _distinct(one, given.old, [other for j, other in chosen.items() if j != i]):
+                continue
             known = told.setdefault((i, one.row), {})
-            for judge in judges:
-                known[judge] = np.concatenate([_code(judge, given.wear(i, mask, view)) for view in some[i]])
+            if judges:
+                worn = by_two(partial(given.worn, i, given.again(one)), some[i])
+                known |= {judge: np.concatenate([seen_by(judge, view) for view in worn]) for judge in judges}
             others = [told[j, other.row] for j, other in chosen.items() if j != i]
-            asked[i].append(one._replace(apart=min(one.apart, _hides(known, i, old, others))))
+            far = min(one.apart, hides(known, i, old, others)) if judges else one.apart
+            asked[i].append(one._replace(apart=far))
             if asked[i][-1].apart >= min(margin, one.apart):
                 chosen[i] = max(asked[i], key=lambda one: one.apart)
     weights.let_go(*judges)
     return asked
-
-
-def apart(new: Known, others: Sequence[Known]) -> float:
-    """Return how far a new face is from others, for the recogniser that finds it nearest; infinity for none.
-
-    In the distances up to which recognisers take two codes for one person: above 1 none of them does.
-
-    Parameters
-    ----------
-    new, others : mapping of str to (n, d)
-        What each recogniser makes of some views; faces without a code of a recogniser are not compared.
-    """
-    ratios = (
-        np.linalg.norm(codes[:, None] - other[name], axis=2).min() / RECOGNISERS[name].same_person
-        for other in others
-        for name, codes in new.items()
-        if name in other
-    )
-    return float(min(ratios, default=np.inf))
-
-
-def _codes(views: Sequence[View], recogniser: str) -> FloatArray:
-    """Return what a recogniser makes of some views, (n, d)."""
-    return np.concatenate(_by_two(partial(_code, recogniser), views))
-
-
-def _code(recogniser: str, view: View) -> FloatArray:
-    return embed(recogniser, view.rgb, view.points[None])
-
-
-def _by_two(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Return the results of some work, two at a time: as often as a network is open at no cost."""
-    return list(_HANDS.map(work, items))
-
-
-def _worn(mask: Mask, view: View, code: FloatArray, texture: Texture) -> View:
-    """Return a person's view with the mask on."""
-    new = mask.draw(view.rgb, view.points, code, texture=texture)
-    return View(new, mask.worn(landmarks_of(view.points, code, mask.model)))

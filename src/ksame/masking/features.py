@@ -14,6 +14,7 @@ from ksame.geometry import BROWS, INNER_LIPS, LEFT_EYE, OUTER_LIPS, RIGHT_EYE, s
 Picture = NDArray[np.float32]
 
 EYES = [*LEFT_EYE, *RIGHT_EYE]
+CORNERS = [[eye[0], eye[8]] for eye in (LEFT_EYE, RIGHT_EYE)]
 MOUTH = [*INNER_LIPS, *OUTER_LIPS]
 FEATURES = ([*LEFT_EYE, *BROWS[0]], [*RIGHT_EYE, *BROWS[1]], MOUTH)
 _HALF = len(INNER_LIPS) // 2
@@ -23,7 +24,7 @@ _LIDS = [(list(eye[:8:-1]), list(eye[1:8])) for eye in (LEFT_EYE, RIGHT_EYE)]  #
 # How much further than the old ones new lids and brows move: the network that measures expressions sees less
 # than is drawn. On two drawings of a clip brows followed at .79 and .90 with 1.25, at .82 and .92 with 1.6.
 LIDS, RAISED = 1.5, 1.6
-_NEAR = 8.0  # px of the model's frame: points this near to a feature move with it
+NEAR = 8.0  # px of the model's frame: points this near to a feature move with it
 _GAP = 8.0  # likewise: as far apart are the lips of the picture that is drawn from
 _TEETH = (0.0, 0.2, 0.37, 0.52, 0.66, 0.8)  # where one ends, from the middle of a mouth to its corner
 _DIM, _GAP_DEPTH = 0.6, 0.12  # of the skin's light: teeth are lighter; and how dark it is between them
@@ -77,7 +78,7 @@ def in_form(move: FloatArray, own: FloatArray) -> FloatArray:
         if feature is MOUTH:
             whole = np.hstack([np.eye(2), move[feature].mean(axis=0)[:, None]])
         far = np.linalg.norm(own[:, None] - own[feature], axis=2).min(axis=1)
-        share = np.exp(-((far / _NEAR) ** 2))
+        share = np.exp(-((far / NEAR) ** 2))
         away += share[:, None] * (transform(whole, own) - own)
         total, free = total + share, free * (1 - share)
     mixed: FloatArray = (away + free[:, None] * move) / (total + free)[:, None]
@@ -92,8 +93,7 @@ def livelier(upright: FloatArray, own: FloatArray) -> FloatArray:
     Lids that would cross meet.
     """
     lively = upright.copy()
-    for eye, brow in zip((LEFT_EYE, RIGHT_EYE), BROWS, strict=True):
-        corners = [eye[0], eye[8]]
+    for eye, corners, brow in zip((LEFT_EYE, RIGHT_EYE), CORNERS, BROWS, strict=True):
         for points, gain in ((list(eye), LIDS), (list(brow), RAISED)):
             off, usual = (mesh[points, 1] - mesh[corners, 1].mean() for mesh in (upright, own))
             lively[points, 1] += (gain - 1) * (off - usual)

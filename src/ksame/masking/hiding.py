@@ -1,0 +1,70 @@
+"""How well a new face hides an old one, and that nobody else is taken for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from ksame.ahead import by_two
+from ksame.core import FloatArray
+from ksame.masking.look import View
+from ksame.represent.embedding import RECOGNISERS, embed
+
+# Two new faces in the same dim light look alike to recognisers; that one is taken for the other shows nobody.
+ALIKE = 0.85
+# The distance to the nearest of 1,021 people of congress, in distances of one person: half of the people in
+# the box (models/README.md) are nearer to somebody; for dlib as of new faces in frames, which are further;
+# for SFace 0.05 more, by which a face that was written and found again is nearer to the old one.
+STRANGERS = {"sface": 1.15, "mobilefacenet": 1.18, "facenet": 1.26, "dlib": 1.27}
+USUAL = 1.2
+Known = Mapping[str, FloatArray]
+"""What each recogniser makes of some views: name to (n, d)."""
+
+
+def hides(seen: Known, i: int, old: Sequence[Known], new: Sequence[Known]) -> float:
+    """Return how far a face of person i is from their old one, and 0 if it is taken for anybody else's.
+
+    1 is where a recogniser begins to take two for one person, 2 where it finds the nearest of a thousand
+    strangers. Other new faces may be a little nearer than one person's.
+    """
+    others = [known for j, known in enumerate(old) if j != i]
+    if apart(seen, others) <= 1 or apart(seen, new) <= ALIKE:
+        return 0.0
+    return far_from(seen, old[i])
+
+
+def far_from(seen: Known, old: Known) -> float:
+    """Return how far a face is from an old one: see ``hides``."""
+    far = ((name, apart({name: codes}, [old])) for name, codes in seen.items() if name in old)
+    return min(1 + (ratio - 1) / (STRANGERS.get(name, USUAL) - 1) for name, ratio in far)
+
+
+def apart(new: Known, others: Sequence[Known]) -> float:
+    """Return how far a new face is from others, for the recogniser that finds it nearest; infinity for none.
+
+    In the distances up to which recognisers take two codes for one person: above 1 none of them does.
+
+    Parameters
+    ----------
+    new, others : mapping of str to (n, d)
+        What each recogniser makes of some views; faces without a code of a recogniser are not compared.
+    """
+    ratios = (
+        np.linalg.norm(codes[:, None] - other[name], axis=2).min() / RECOGNISERS[name].same_person
+        for other in others
+        for name, codes in new.items()
+        if name in other
+    )
+    return float(min(ratios, default=np.inf))
+
+
+def codes_of(views: Sequence[View], recogniser: str) -> FloatArray:
+    """Return what a recogniser makes of some views, (n, d)."""
+    return np.concatenate(by_two(partial(seen_by, recogniser), views))
+
+
+def seen_by(recogniser: str, view: View) -> FloatArray:
+    """Return what a recogniser makes of a view, (1, d)."""
+    return embed(recogniser, view.rgb, view.points[None])
