@@ -185,6 +185,8 @@ def _opened_beside(*recognisers: str) -> Iterator[None]:
         for name in dict.fromkeys(("blazeface", "mesh", *recognisers)):
             pool.submit(weights.get_ready, name)
         pool.submit(look.get_ready)
+        if weights.cached("gender"):
+            pool.submit(weights.get_ready, "gender")
         yield
 
 

@@ -475,10 +475,11 @@ def _borrowed(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
 
 
 def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None) -> list[Any]:
-    """Return two new infer requests of one compiled network, which share its weights, a thread for each.
+    """Return two new infer requests of one compiled network, which share its weights and have a thread each.
 
     Photos are processed in parallel threads, so there are as many of these as threads that ask at a
-    time. Networks with int8 weights (facenet) give one: OpenVINO 2026.4 computes nonsense for a second.
+    time. Networks with int8 weights (facenet) give one, with both threads: OpenVINO 2026.4 computes nonsense
+    for a second.
     """
     file = name if isinstance(name, Path) else path(name)
     with tempfile.TemporaryDirectory() as room:
@@ -491,8 +492,7 @@ def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
         weights = (op for op in model.get_ops() if op.get_type_name() == "Constant")
         together = 1 if any(w.get_element_type().get_type_name() in ("i8", "u8") for w in weights) else 2
         # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
-        settings = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": together}
-        settings |= {"INFERENCE_NUM_THREADS": together}
+        settings = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": together, "INFERENCE_NUM_THREADS": 2}
         settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
         compiled = core().compile_model(model, "CPU", settings)
         return [compiled.create_infer_request() for _ in range(together)]
@@ -511,6 +511,7 @@ def core() -> Any:
             del sys.modules["openvino_telemetry"]
     # its first look at numpy, alone: two threads that take it at once wait for each other for ever
     _ = openvino.Tensor(np.zeros(1, np.float32)).data
-    # M_MMAP_THRESHOLD: pictures and networks are given back as they are freed, not kept in pieces (100 MB)
-    _glibc("mallopt", -3, 1 << 20)
+    # M_MMAP_THRESHOLD: networks are given back as they are freed, not kept in pieces; pictures of 720p are
+    # kept, because to get as much from the system anew for each took 2 of 27 processor seconds of a clip
+    _glibc("mallopt", -3, 1 << 22)
     return openvino.Core()

@@ -27,10 +27,10 @@ from ksame.represent import AppearanceSpace
 AMONG = 12  # pool faces that anybody may get: the nearest one alone would say where the old face lies
 OLD = -1
 QUICK = 3  # recognisers that are asked about every trial
-ENOUGH = 0.92  # of the way that a new face should be from the old one, in the second half of the tries
+ENOUGH = 0.92  # of the way that a new face should be from the old one, after some tries
 NAMED = 3  # trials of each person in any case: the others are asked about the best of them
 UNLIKE = 0.4, 0.7  # shares of a pool's women or men, least like a person first: they are tried in this order
-PATIENCE = 8  # tries among the first share, and as many among the second
+PATIENCE = 8  # tries among the first share, and as many among the second, for whom a little less will do
 SLOWLY = 8  # views that these are shown
 # How far a woman is from a man, 20 years from none, and a light face from a dark one, in usual distances
 GENDER, AGE, LIGHT = 10.0, 2.0, 2.0
@@ -240,33 +240,39 @@ def _choose(
 ) -> dict[int, list[_Trial]]:
     """Return new faces for those who are left, as far as there are any; what is tried becomes used.
 
-    All that hide well among the first few, or else the first that does, or else the best. Of what hides well
-    in the first half of the tries, a man must look like one with it on, and a woman like a woman: in poor
-    light and without its hair a portrait may not. Then what was odd counts too, and what hides nearly as
-    well. ``turns`` (n, m) is that of ``_turns``.
+    All that hide well among the first few, or else the first that does, or else the best. After some tries
+    what hides nearly as well will do. In the first half of them, a man must look like one with a face on that
+    hides him, and a woman like a woman: in poor light and without its hair a portrait may not. ``turns``
+    (n, m) is that of ``_turns``.
     """
     kept, odd, rest = ({i: list[_Trial]() for i in left} for _ in range(3))
     order = {i: _order(given.judges, len(given.people[i])) for i in left}
     theirs = [one.seen for one in chosen.values()]
 
-    def look(i: int, row: int, mask: Mask, least: float) -> _Trial:
-        seen, far = _tried(given, i, mask, theirs, least, order[i])
-        return _Trial(i, row, mask.move, seen, far)
+    def look(i: int, row: int, mask: Mask, least: float, *, picky: bool) -> None:
+        one = _Trial(i, row, mask.move, *_tried(given, i, mask, theirs, least, order[i]))
+        odder = one.seen and picky and not given.alike(i, mask)
+        (odd if odder else kept if one.seen else rest)[i].append(one)
 
-    def look_again(i: int, least: float) -> list[_Trial]:
-        """Return what hides better than this after all, the best last: it was given up for a better one."""
-        better: list[_Trial] = []
-        for one in sorted(rest[i], key=lambda one: -one.apart):
-            if one.apart > least:
-                new = look(i, one.row, given.again(one), least)
-                better += [new] if new.seen else []
-                least = max([least, *(one.apart for one in better)])
-        return better
+    def look_again(i: int, least: float, *, picky: bool) -> None:
+        """Look at what was given up for something better and may be the best after all."""
+        again, rest[i] = sorted(rest[i], key=lambda one: -one.apart), []
+        for one in again:
+            best = max([least, *(other.apart for other in kept[i])])
+            if one.apart > best:
+                look(i, one.row, given.again(one), best, picky=picky)
+            else:
+                rest[i].append(one)
 
     for turn in range(tries):
-        if turn == tries // 2:
+        picky = turn < tries // 2
+        if turn == PATIENCE:
             margin = 1 + ENOUGH * (margin - 1)
-            kept = {i: kept[i] + odd[i] or look_again(i, margin) for i in left}
+            for i in left:
+                if not kept[i]:
+                    look_again(i, margin, picky=picky)
+        if turn == tries // 2:
+            kept = {i: kept[i] or odd[i] for i in left}
         still = [i for i in left if turn < NAMED or not kept[i]]
         if not still:
             break
@@ -282,12 +288,11 @@ def _choose(
             break
         for i, row in zip(still, rows, strict=True):
             used[i, row] = True
-            mask = given.made(i, row)
-            one = look(i, row, mask, margin)
-            odder = one.seen and turn < tries // 2 and not given.alike(i, mask)
-            (odd if odder else kept if one.seen else rest)[i].append(one)
-    best = {i: kept[i] or odd[i] or look_again(i, 1.0) for i in left}
-    return {i: some for i, some in best.items() if some}
+            look(i, row, given.made(i, row), margin, picky=picky)
+    for i in left:
+        if not kept[i] and not odd[i]:
+            look_again(i, 1.0, picky=False)
+    return {i: kept[i] or odd[i] for i in left if kept[i] or odd[i]}
 
 
 def _distinct(one: _Trial, old: Sequence[Known], theirs: Collection[_Trial]) -> bool:
