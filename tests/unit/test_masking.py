@@ -784,3 +784,16 @@ def test_who_has_one_face_to_choose_from_is_asked_before_who_has_two():
     asked = choose._asked(given, chosen, named, (), {}, 2.0)
     assert {i: one.row for i, one in chosen.items()} == {0: 2, 1: 1}
     assert [one.row for one in asked[0]] == [2], "the other one is taken"
+
+
+def test_brows_are_settled_only_where_that_hides_as_well(monkeypatch):
+    """Of two faces the first hides with either brows, the second only with its own."""
+    monkeypatch.setattr(choose, "settled", lambda mask, *some, texture: replace(mask, move=mask.move + 1))
+    for settled, moved in ((9.0, True), (1.0, False)):
+        answers = iter([0.0, 9.0, settled])  # the old face, the new one, and the new one with other brows
+        fake_embed(monkeypatch, lambda name, rgb, points, say=answers: np.array([[next(say)]]))
+        made = masks(drawn.model(), [[people()[0]]], pool(), among=1, recognisers=["sface"], tries=1)
+        assert made[0] is not None
+        row = nearest_first(people()[0], pool())[0]
+        own = Mask.of(drawn.model(), [people()[0]], pool().codes[row], pool().deidentified[row]).move
+        np.testing.assert_allclose(made[0].move - own, float(moved), atol=1e-9)

@@ -29,7 +29,7 @@ def settled(mask: Mask, views: Sequence[View], codes: Sequence[FloatArray], *, t
     Where it sees brows depends on how thick and dark they are and on the hair above: some were seen a sixth
     of an eye lower than they were drawn, and there the network that measures expressions tells a raised brow
     hardly from one at rest. On three drawings of a clip brows followed at .76 to .78 before, at .79 to .82
-    since, and recognisers find the face nearer to the old one by .05 to .1 of ``hides``.
+    since, and recognisers find the face nearer to the old one by .05 to .1 of ``hides``: it must be tried.
 
     Parameters
     ----------

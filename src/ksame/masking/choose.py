@@ -27,7 +27,8 @@ from ksame.represent import AppearanceSpace
 AMONG = 12  # pool faces that anybody may get: the nearest one alone would say where the old face lies
 OLD = -1
 QUICK = 3  # recognisers that are asked about every trial
-ENOUGH = 0.92  # of the way that a new face should be from the old one, after some tries
+ENOUGH = 0.96  # of the way that a new face should be from the old one, after some tries
+NEARER = 0.05  # that settled brows may make a new face, where no face hides well
 NAMED = 3  # trials of each person in any case: the others are asked about the best of them
 UNLIKE = 0.4, 0.7  # shares of a pool's women or men, least like a person first: they are tried in this order
 PATIENCE = 8  # tries among the first share, and as many among the second, for whom a little less will do
@@ -202,15 +203,16 @@ class _Given(NamedTuple):
         still = np.append(self.model.nuisance, [False] * 3)
         return identities(old[left], new, nuisance=still, used=used, among=self.among, rng=self.rng)
 
-    def made(self, i: int, row: int) -> Mask:
-        """Return a person's mask with a face of the pool."""
-        return settled(self._mask(i, row), self.people[i], self.codes[i], texture=self.texture)
+    def settled(self, i: int, mask: Mask) -> Mask:
+        """Return a person's mask whose brows are seen where theirs are."""
+        return settled(mask, self.people[i], self.codes[i], texture=self.texture)
 
     def again(self, one: _Trial) -> Mask:
         """Return the mask that was tried."""
-        return replace(self._mask(one.person, one.row), move=one.move)
+        return replace(self.mask(one.person, one.row), move=one.move)
 
-    def _mask(self, i: int, row: int) -> Mask:
+    def mask(self, i: int, row: int) -> Mask:
+        """Return a person's mask with a face of the pool."""
         hat, hat_d = self.pool.codes[row], self.pool.deidentified[row]
         known = {"codes": self.codes[i], "gamma": np.mean(self.gammas[i], axis=0)}
         return Mask.of(self.model, self.people[i], hat, hat_d, picture=self.pool.picture(row), **known)
@@ -249,8 +251,14 @@ def _choose(
     order = {i: _order(given.judges, len(given.people[i])) for i in left}
     theirs = [one.seen for one in chosen.values()]
 
-    def look(i: int, row: int, mask: Mask, least: float, *, picky: bool) -> None:
+    def look(i: int, row: int, least: float, *, picky: bool) -> None:
+        mask = given.mask(i, row)
         one = _Trial(i, row, mask.move, *_tried(given, i, mask, theirs, least, order[i]))
+        if one.seen and (other := given.settled(i, mask)) is not mask:
+            # brows come second: where they are seen as the person's are, they may give somebody away
+            enough = max(least, min(one.apart - NEARER, margin))
+            seen, far = _tried(given, i, other, theirs, enough, order[i])
+            mask, one = (other, _Trial(i, row, other.move, seen, far)) if seen else (mask, one)
         odder = one.seen and picky and not given.alike(i, mask)
         (odd if odder else kept if one.seen else rest)[i].append(one)
 
@@ -260,7 +268,7 @@ def _choose(
         for one in again:
             best = max([least, *(other.apart for other in kept[i])])
             if one.apart > best:
-                look(i, one.row, given.again(one), best, picky=picky)
+                look(i, one.row, best, picky=picky)
             else:
                 rest[i].append(one)
 
@@ -288,7 +296,7 @@ def _choose(
             break
         for i, row in zip(still, rows, strict=True):
             used[i, row] = True
-            look(i, row, given.made(i, row), margin, picky=picky)
+            look(i, row, margin, picky=picky)
     for i in left:
         if not kept[i] and not odd[i]:
             look_again(i, 1.0, picky=False)
