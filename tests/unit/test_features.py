@@ -31,7 +31,7 @@ def test_features_move_as_a_whole_and_the_rest_as_it_is_told(seed):
             return point + move[feature].mean(axis=0)
         return transform(similarity(own[feature], own[feature] + move[feature]), point)
 
-    found, expected = features.in_form(move, own), oracles.in_form(move, own, FEATURES, whole, features._NEAR)
+    found, expected = features.in_form(move, own), oracles.in_form(move, own, FEATURES, whole, features.NEAR)
     for ring in (LEFT_EYE, RIGHT_EYE):  # both lids alike
         lids = list(ring[:8:-1]), list(ring[1:8])
         expected[lids[0]] = expected[lids[1]] = (expected[lids[0]] + expected[lids[1]]) / 2
