@@ -25,6 +25,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from queue import Empty, LifoQueue
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -400,7 +401,8 @@ def _weigh(room: Path) -> int:
     return total
 
 
-_idle: dict[tuple[Any, ...], list[Any]] = defaultdict(list)  # infer requests that nobody is using
+_idle: dict[tuple[Any, ...], LifoQueue[Any]] = {}  # infer requests that nobody is using
+_alone: set[LifoQueue[Any]] = set()  # those of networks that have a single request
 READERS: dict[str | Path, Callable[[Path], Any]] = {}
 """Who makes a network of a file that OpenVINO cannot read, by the weight's name."""
 _opening: dict[tuple[Any, ...], threading.Lock] = defaultdict(threading.Lock)  # one at a time of each network
@@ -422,24 +424,28 @@ def infer(
     shape : tuple of int, optional
         The input's shape, for networks that take any; -1 leaves a side open.
     """
-    request = _borrowed(name, inner, shape)
-    request.infer({0: np.ascontiguousarray(x, dtype=np.float32)})
-    outputs = [np.array(tensor.data) for tensor in request.output_tensors]  # copies: it owns the buffers
-    _idle[name, inner, shape].append(request)
+    idle = _idle.setdefault((name, inner, shape), LifoQueue())
+    request = _borrowed(idle, name, inner, shape)
+    try:
+        request.infer({0: np.ascontiguousarray(x, dtype=np.float32)})
+        outputs = [np.array(tensor.data) for tensor in request.output_tensors]  # copies: it owns the buffers
+    finally:
+        idle.put(request)  # somebody may wait for it
     return outputs
 
 
 def get_ready(name: str | Path, *, inner: str | None = None, shape: tuple[int, ...] | None = None) -> None:
     """Open a network before ``infer`` is called with the same options: that takes up to a second."""
     if (name, inner, shape) not in _idle:
-        _idle[name, inner, shape].append(_borrowed(name, inner, shape))
+        idle = _idle.setdefault((name, inner, shape), LifoQueue())
+        idle.put(_borrowed(idle, name, inner, shape))
 
 
 def let_go(*names: str | Path) -> None:
     """Free the memory of networks that will not be asked soon; a later ``infer`` opens them again."""
     for key in list(_idle):
         if key[0] in names:
-            del _idle[key]
+            _alone.discard(_idle.pop(key))
     _glibc("malloc_trim", 0)  # what was freed is kept otherwise, and another network needs as much
 
 
@@ -461,16 +467,23 @@ def inputs(file: Path) -> list[tuple[int, ...]]:
     ]
 
 
-def _borrowed(name: str | Path, inner: str | None, shape: tuple[int, ...] | None) -> Any:
-    """Return an infer request that nobody is using; new ones where all are in use."""
-    idle = _idle[name, inner, shape]
-    with suppress(IndexError):
-        return idle.pop()  # a list's pop and append cannot be interrupted
+def _borrowed(
+    idle: LifoQueue[Any], name: str | Path, inner: str | None, shape: tuple[int, ...] | None
+) -> Any:
+    """Return an infer request that nobody is using; new ones where all are in use.
+
+    Of a network with a single request a second one would take as much memory again: it is waited for.
+    """
+    with suppress(Empty):
+        return idle.get_nowait()
     with _opening[name, inner, shape]:
-        with suppress(IndexError):
-            return idle.pop()  # another thread opened the network meanwhile
+        with suppress(Empty):
+            return idle.get(block=idle in _alone)  # another thread opened the network meanwhile
         mine, *others = _requests(name, inner, shape)
-        idle += others
+        for one in others:
+            idle.put(one)
+        if not others:
+            _alone.add(idle)
         return mine
 
 

@@ -329,12 +329,24 @@ def test_a_network_that_was_let_go_is_opened_again():
     x = np.random.default_rng(0).random(INPUTS["gender"], dtype=np.float32)
     (before,) = weights.infer("gender", x)
     weights.let_go("gender")
-    assert not any(idle for key, idle in weights._idle.items() if key[0] == "gender")
+    assert not any(key[0] == "gender" for key in weights._idle)
     weights.get_ready("gender")
-    ready = {id(request) for request in weights._idle["gender", None, None]}
+    ready = {id(request) for request in weights._idle["gender", None, None].queue}
     (after,) = weights.infer("gender", x)
     np.testing.assert_array_equal(before, after)
-    assert {id(request) for request in weights._idle["gender", None, None]} == ready, "none was opened anew"
+    now = {id(request) for request in weights._idle["gender", None, None].queue}
+    assert now == ready, "none was opened anew"
+
+
+@pytest.mark.weights
+def test_a_network_with_a_single_request_is_waited_for():
+    x = np.random.default_rng(0).random((1, 160, 160, 3), dtype=np.float32)
+    weights.let_go("facenet")
+    with ThreadPoolExecutor(3) as pool:
+        outputs = list(pool.map(lambda _: weights.infer("facenet", x)[0], range(6)))
+    for output in outputs[1:]:
+        np.testing.assert_array_equal(output, outputs[0])
+    assert weights._idle["facenet", None, None].qsize() == 1, "a second one takes 200 MB more"
 
 
 @pytest.mark.weights
