@@ -637,6 +637,57 @@ def test_who_hides_enough_but_not_well_is_not_covered(monkeypatch):
     assert made is not None
 
 
+def test_each_round_is_content_with_a_little_less(monkeypatch):
+    """The last judge sees every face at 1.93: too near at first, and near enough after two rounds."""
+    asked = []
+
+    def seen(name, rgb, points):
+        asked.append(name)
+        if name != "facenet":
+            return np.array([[10.0 * len(asked)]])
+        return np.array([[0.8 * (1 + 0.93 * 0.32) * (asked.count("facenet") > 1)]])
+
+    fake_embed(monkeypatch, seen)
+    names = ["sface", "mobilefacenet", "dlib", "facenet"]
+    (made,) = masks(drawn.model(), [[people()[0]]], pool(), among=1, recognisers=names)
+    assert made is not None
+    assert asked.count("facenet") == 1 + 2 * choose.NAMED
+
+
+@pytest.mark.parametrize(
+    ("views", "near", "kept"),
+    [
+        (16, {}, True),
+        (16, {3: 1.1}, True),
+        (16, {3: 1.1, 9: 1.12}, False),
+        (16, {3: 0.98}, False),
+        (15, {3: 1.1}, False),
+        (33, {3: 1.1, 9: 1.12}, True),
+        (1, {0: 1.1}, False),
+    ],
+)
+def test_of_many_views_one_may_hide_less(monkeypatch, views, near, kept):
+    far = np.full(views, 1.3)
+    far[list(near)] = list(near.values())
+    monkeypatch.setattr(choose, "seen_by", lambda name, number: np.array([[1.02 * far[number - 1]]]))
+    given = SimpleNamespace(
+        people=[range(views)],
+        old=[{"sface": np.zeros((1, 1))}],
+        judges=["sface"],
+        worn=lambda i, mask, view: view + 1,
+    )
+    order = choose._order(given.judges, views)
+    seen, apart = choose._tried(given, 0, None, [], 2.0, order)
+    scaled = {view: 1 + (one - 1) / 0.15 for view, one in near.items()}
+    if kept:
+        assert len(seen["sface"]) == views - len(near), "what is nearer is no part of what is compared"
+        assert apart == pytest.approx(3)
+    else:
+        assert not seen and apart == pytest.approx(max(scaled.values())), "it is no better than this"
+    assert {view for _, view in order[: len(near)]} == set(near), "they are the first to be looked at next"
+    assert sorted(order) == sorted(choose._order(given.judges, views))
+
+
 def test_two_new_faces_may_be_a_little_alike(monkeypatch):
     """Far from all old faces, and from one another 0.95 of what recognisers take for one person."""
     new = iter([5.0, 5.0 + 0.95 * 1.02] * 20)

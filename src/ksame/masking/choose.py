@@ -36,6 +36,7 @@ SLOWLY = 8  # views that these are shown
 # How far a woman is from a man, 20 years from none, and a light face from a dark one, in usual distances
 GENDER, AGE, LIGHT = 10.0, 2.0, 2.0
 LEVELS = 50.0  # of grey from dark to light
+SPARE = 16  # views of which one may hide less, if nobody takes it for the old face
 ASKED = 3  # views with a new face on of which a network says whether it is a man's
 UNSURE = 0.25  # the share of doubt in which a person may get a face of either gender
 
@@ -74,7 +75,7 @@ def masks(
         How they will be drawn: see ``Mask.draw``.
     margin : float
         How far a new face should be from the old one: 1 is where recognisers begin to take two for one
-        person, 2 where they find the nearest of a thousand strangers. After some tries a little less will
+        person, 2 where they seldom name one among a thousand strangers. After some tries a little less will
         do (``ENOUGH``); where no face is as far away, the furthest is taken, if it is beyond 1.
     among, rng : see ``replace.identities``
     tries : int
@@ -94,18 +95,19 @@ def masks(
     told: dict[tuple[int, int], dict[str, FloatArray]] = {}
     left = list(range(len(people)))
     empty: set[int] = set()  # whose tries were all for nothing, once: others took what was like theirs
+    least = margin
     while left:
         turns = [_turns({**known, **told.get((i, OLD), {})}, pool) for i, known in enumerate(old)]
         named = _choose(given, left, np.stack(turns), chosen, used, margin, tries)
         left = [i for i in left if i not in named and i not in empty]
         empty.update(left)
-        for i, some in _asked(given, chosen, named, slow, told, margin).items():
-            if i not in chosen:
-                left.append(i)
-                doubtful += some
-    for one in sorted(doubtful, key=lambda one: -one.apart):  # better a face that hides enough than a cover
-        if one.apart > 1 and one.person not in chosen and _distinct(one, old, chosen.values()):
-            chosen[one.person] = one
+        asked = _asked(given, chosen, named, slow, told, margin)
+        left += [i for i in asked if i not in chosen]
+        doubtful += [one for i, some in asked.items() if i not in chosen for one in some]
+        least = 1 + ENOUGH * (least - 1)  # a round takes seconds, so each is content with less
+        _content(doubtful, chosen, old, least)
+        left = [i for i in left if i not in chosen]
+    _content(doubtful, chosen, old, 1.0)  # better a face that hides enough than a cover
     weights.let_go("gender")
     return [given.again(chosen[i]) if i in chosen else None for i in range(len(people))]
 
@@ -309,6 +311,15 @@ def _distinct(one: _Trial, old: Sequence[Known], theirs: Collection[_Trial]) -> 
     return free and hides(one.seen, one.person, old, [other.seen for other in theirs]) > 1
 
 
+def _content(
+    doubtful: Sequence[_Trial], chosen: dict[int, _Trial], old: Sequence[Known], least: float
+) -> None:
+    """Choose the best of what was in doubt that hides better than ``least``, for who has no new face."""
+    for one in sorted(doubtful, key=lambda one: -one.apart):
+        if one.apart > least and one.person not in chosen and _distinct(one, old, chosen.values()):
+            chosen[one.person] = one
+
+
 def _order(judges: Sequence[str], views: int) -> list[tuple[str, int]]:
     """Return who looks at which view, in this order: two views at a time, which are drawn side by side."""
     pairs = (range(at, min(at + 2, views)) for at in range(0, views, 2))
@@ -320,8 +331,9 @@ def _tried(
 ) -> tuple[Known, float]:
     """Return what recognisers make of a person's views with a mask on, and how well it hides them.
 
-    It is given up, and nothing is made of it, where one look says that it hides no better than ``least``.
-    ``order`` is that in which they look: who gave a mask away, and on which view, will be the first next.
+    It is given up, and nothing is made of it, where one look says that it hides no better than ``least``; of
+    many views one may: on a blurred half of a face at the picture's edge all faces are alike. ``order`` is
+    that in which they look: who gave a mask away, and on which view, will be the first next.
     """
     new: dict[int, View] = {}
 
@@ -331,15 +343,18 @@ def _tried(
         return seen_by(name, new[view])
 
     codes: dict[tuple[str, int], FloatArray] = {}
+    nearer: dict[int, float] = {}  # views that do not hide well, and how well they do
     for at in range(0, len(order), 2):
         for one, code in zip(order[at : at + 2], by_two(look, order[at : at + 2]), strict=True):
             far = hides({one[0]: code}, i, given.old, theirs)
             if far <= least:
+                nearer[one[1]] = min(far, nearer.get(one[1], far))
                 order.remove(one)
                 order.insert(0, one)
-                return {}, far
+                if far <= 1 or len(nearer) > len(given.people[i]) // SPARE:
+                    return {}, far if far <= 1 else max(nearer.values())
             codes[one] = code
-    views = range(len(given.people[i]))
+    views = [view for view in range(len(given.people[i])) if view not in nearer]
     seen = {name: np.concatenate([codes[name, view] for view in views]) for name in given.judges}
     return seen, hides(seen, i, given.old, theirs)
 
