@@ -17,8 +17,9 @@ import samples
 from ksame.core import Partition
 from ksame.portraits import glance, judge, measure, styles, surrogate, turns
 from ksame.portraits.styles import Styles
+from ksame.portraits.unasked import KINDS, Unasked
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
-from ksame.represent.synthesis import Generator
+from ksame.represent.synthesis import Generator, Glimpse
 
 SPACE = GeneratorSpace.shipped()
 GROUPS = Partition([0, 0, 1, 1], k=2, subjects=list("abcd"))
@@ -406,6 +407,14 @@ def small(light, ground=0.0, red=10, seed=0):
     return np.clip(picture, 0, 255).round().astype(np.uint8)
 
 
+def glimpse(picture, **shows):
+    """Return a glance at a picture whose inner layer, to `KNOWING`, shows hats, hands or neighbours."""
+    return Glimpse(picture[None], np.array([shows.get(kind, -1.0) for kind in KINDS]).reshape(1, 3, 1, 1))
+
+
+KNOWING = Unasked("knowing", np.eye(3)[..., None], np.zeros(3))
+
+
 @settings(max_examples=20)
 @given(st.floats(25, 80), st.floats(0, 40))
 def test_a_glance_tells_skin_and_ground(light, ground):
@@ -422,12 +431,12 @@ def test_a_glance_tells_skin_and_ground(light, ground):
         ([small(60, 60), small(60), small(60)], 1),  # the first is too busy
         ([small(30), small(60)], 1),  # its skin is far off
         ([small(60, red=-5), small(60)], 1),  # its light is green
-        ([small(60, 90), small(60, 60), small(60, 80), small(60, 90), small(60)], 1),  # four are enough
+        ([small(60, 90), small(60, 60), *[small(60, 80)] * 4, small(60)], 1),  # six are enough
     ],
 )
 def test_of_styles_the_first_is_drawn_that_is_right_at_a_glance(looks, best):
     shown = iter(looks)
-    artist = SimpleNamespace(rows=23, glance=lambda rows: next(shown)[None])
+    artist = SimpleNamespace(rows=23, digest="", glance=lambda rows: glimpse(next(shown)))
     some = Styles.drawn(SPACE, Artist(), 9, np.random.default_rng(0))
     codes = some.reined(SPACE.mean + some.styles[: len(looks)])
     told = glance.told(looks[best])
@@ -440,7 +449,7 @@ def test_of_styles_the_first_is_drawn_that_is_right_at_a_glance(looks, best):
 def test_skin_is_set_by_what_a_glance_shows():
     some = Styles.drawn(SPACE, Artist(), 9, np.random.default_rng(0))
     codes = some.reined(SPACE.mean + some.styles[:1])
-    artist = SimpleNamespace(rows=23, glance=lambda rows: small(60)[None])
+    artist = SimpleNamespace(rows=23, digest="", glance=lambda rows: glimpse(small(60)))
     told = glance.told(small(60))
     _, code = glance.chosen(artist, some, codes, {"light": told.light + 5, "tone": told.tone})
     light = ATTRIBUTES.index("light")
@@ -448,3 +457,34 @@ def test_skin_is_set_by_what_a_glance_shows():
     assert before + 2 < after < before + 8
     geometry, colour = (np.linalg.norm(part) for part in np.split(code - codes[0], 2))
     assert geometry < colour / 2  # else somebody would get the features that go with another skin
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_style_with_what_nobody_asked_for_is_passed_over(kind, monkeypatch):
+    monkeypatch.setattr(Unasked, "shipped", lambda: KNOWING)
+    some = Styles.drawn(SPACE, Artist(), 9, np.random.default_rng(0))
+    codes = some.reined(SPACE.mean + some.styles[:3])
+    told = glance.told(small(60))
+    wish = {"light": told.light, "tone": told.tone}
+
+    def best(wish, digest="knowing"):
+        shown = iter([glimpse(small(60), **{kind: 0.1}), glimpse(small(60)), glimpse(small(60))])
+        artist = SimpleNamespace(rows=23, digest=digest, glance=lambda rows: next(shown))
+        return glance.chosen(artist, some, codes, wish)[0]
+
+    assert best(wish) == 1
+    assert best(wish | {kind: 1.0}) == 0  # the group has it
+    assert best(wish, "another") == 0  # of whose pictures nothing was learnt
+    artist = SimpleNamespace(rows=23, digest="knowing", glance=lambda rows: glimpse(small(60), **{kind: 0.3}))
+    assert glance.odd(artist, SPACE, codes[0], wish) == pytest.approx(0.3)
+    assert glance.odd(artist, SPACE, codes[0], wish | {kind: 1.0}) == 0
+    assert glance.odd(Artist(), SPACE, codes[0], wish) == 0  # who cannot be glanced at
+
+
+def test_what_nobody_asked_for_is_told_by_a_sum():
+    known, rng = Unasked.shipped(), np.random.default_rng(0)
+    inner = rng.normal(size=(2, 512, 8, 8)).astype(np.float32)
+    for one, seen in zip(inner, known.seen(inner), strict=True):
+        for i, kind in enumerate(KINDS):
+            total = sum(float((known.slope[i, c] * one[c].ravel()).sum()) for c in range(512))
+            assert seen[kind] == pytest.approx(total + known.level[i])

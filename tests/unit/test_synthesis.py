@@ -284,7 +284,8 @@ def test_one_style_in_all_rows_draws_what_the_network_draws_and_half_of_it_is_it
 def test_a_glance_shows_the_colours_of_a_picture(shipped):
     w = shipped.styles(np.random.default_rng(2).normal(size=(3, 512)))
     rows = np.repeat((w + 0.5 * (shipped.mean - w))[:, None], 23, axis=1)
-    whole, small = shipped.draw(rows), shipped.glance(rows)
+    whole, (small, inner) = shipped.draw(rows), shipped.glance(rows)
+    assert inner.shape == (len(rows), 512, 8, 8)
     assert small.shape == (3, 64, 64, 3)
     means = whole.reshape(3, 64, 16, 64, 16, 3).mean(axis=(2, 4))
     for one, two in zip(small, means, strict=True):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FloatArray, Guarantee, IntArray, Partition
-from ksame.portraits.glance import chosen
+from ksame.portraits.glance import chosen, odd
 from ksame.portraits.judge import THRESHOLDS, kinship, known, limit, recognised
 from ksame.portraits.measure import Drawn, Light, exposed, largest, look, seen_exposed, yellow
 from ksame.portraits.styles import Styles
@@ -39,6 +39,7 @@ _DYED = 0.2  # of how light skin is, that a correction may change
 _CORRECTIONS, _ENOUGH = 2, 1.3  # of a picture at most, and times what is near enough that need none
 _LOOSE = dict.fromkeys(("tone", "yaw", "nose", "lips", "width"), 1.5) | {"age": 1.25}  # times that
 _FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
+_UNASKED = 0.5  # the flaw of what is rather a hat, a hand or a neighbour than not: never fine
 _APART = 0.15  # thresholds by which people are nearer to their own group, if it is of one descent
 _STRANGE = 0.05  # by which a portrait may then be less like them than they are, else twice: see `kinship`
 _STEP = 0.7  # of what is off, that a correction makes good
@@ -146,6 +147,7 @@ class _Take(NamedTuple):
     faces: dict[str, FloatArray]  # what recognisers make of it
     risky: NDArray[np.bool_]  # (m,): whom of the group they take it for
     light: Light = Light()  # how it is exposed
+    odd: float = 0.0  # how surely it shows a hat, a hand or a neighbour: see `glance.odd`
     done: bool = False  # its attributes were corrected
 
 
@@ -295,7 +297,8 @@ class _Studio:
     def _looked_at(self, code: FloatArray, number: int) -> _Take:
         picture = self.space.draw(code[None], self.generator)[0]
         everybody = np.ones(len(self.partition.groups[number]), bool)
-        take = _Take(code, picture, None, np.inf, np.inf, {}, everybody)
+        shows = odd(self.generator, self.space, code, self.wishes[number])
+        take = _Take(code, picture, None, np.inf, np.inf, {}, everybody, odd=shows)
         half = cv2.resize(picture, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)  # no less is seen
         seen = look(half[None], self.space)
         return self._measured(take, seen, number) if len(seen.rows) else take
@@ -303,7 +306,8 @@ class _Studio:
     def _measured(self, take: _Take, seen: Drawn, number: int) -> _Take:
         off = missed(self.wishes[number], named(seen))
         error = max(abs(value) / NEAR[name] / _LOOSE.get(name, 1) for name, value in off.items())
-        return take._replace(seen=seen, error=error, flaws=self._flaws(seen, self.wishes[number]))
+        flaws = max(self._flaws(seen, self.wishes[number]), _UNASKED + take.odd if take.odd else 0.0)
+        return take._replace(seen=seen, error=error, flaws=flaws)
 
     def _judged(self, take: _Take, number: int) -> _Take:
         """Let all recognisers compare a take with every member."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,21 @@ from ksame import weights
 from ksame.core import FloatArray, UsageError
 from ksame.represent.wavelets import coarse, doubled, is_noise, quick
 
-__all__ = ["Generator"]
+__all__ = ["Generator", "Glimpse"]
 
 _BANDS = "Slice_764/Split"  # MobileStyleGAN's last wavelet: it is given the picture's bands at half size
 _SAMPLES = 4000  # styles whose mean is the centre of the space
 _MANY = 256  # styles at a time
 _TIMES = 4  # that a glance is not doubled
+_INNER = "LeakyRelu_242"  # MobileStyleGAN's last layer of 16 x 16
 _WHEEL = "random_face/data/{}Network"
+
+
+class Glimpse(NamedTuple):
+    """What a glance at styles shows: small pictures, and what the network had in mind half-way there."""
+
+    pictures: NDArray[np.uint8]  # (n, s, s, 3)
+    inner: NDArray[np.float32]  # (n, c, 8, 8): a layer's channels, as means of places
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +159,8 @@ class Generator:
         side = self.size // 2 if half else self.size
         return np.stack(drawn) if drawn else np.zeros((0, side, side, 3), np.uint8)
 
-    def glance(self, rows: FloatArray) -> NDArray[np.uint8] | None:
-        """Return small pictures (n, s, s, 3) of styles (n, rows, width) that tell colours and ground.
+    def glance(self, rows: FloatArray) -> Glimpse | None:
+        """Return small pictures of styles (n, rows, width) that tell colours and ground, and a layer within.
 
         None where it would take as long as to draw them: only MobileStyleGAN's wavelets can be left out.
         """
@@ -160,7 +168,8 @@ class Generator:
             return None
         with self._opening:
             network = self._glance
-        return np.stack(list(_inferred(network, rows)))
+        pictures, inner = zip(*_inferred_all(network, rows), strict=True)
+        return Glimpse(np.stack(pictures), np.stack(inner))
 
     def let_go(self) -> None:
         """Free the networks' memory, 0.2 GB; they are compiled again when they are needed."""
@@ -186,7 +195,7 @@ class Generator:
 
     @cached_property
     def _glance(self) -> Any:
-        return _compiled(quick(coarse(self._with_rows(), _TIMES)), threads=1)
+        return _compiled(_with_inner(quick(coarse(self._with_rows(), _TIMES))), threads=1)
 
     @cached_property
     def _has_bands(self) -> bool:
@@ -288,13 +297,30 @@ def _compiled(network: Any, threads: int = 0) -> Any:
     return weights.core().compile_model(network, "CPU", settings | {"INFERENCE_NUM_THREADS": threads})
 
 
+def _with_inner(network: Any) -> Any:
+    """Return a network of pictures that gives its middle layer too, as means of 8 x 8 places."""
+    from openvino import Model
+    from openvino import opset13 as op
+
+    layer = next(node for node in network.get_ops() if node.get_friendly_name() == _INNER)
+    side = layer.output(0).get_shape()[2] // 8
+    means = op.avg_pool(layer.output(0), [side, side], [0, 0], [0, 0], [side, side], True)
+    picture = network.outputs[0].node.input_value(0)
+    return Model([picture, means.output(0)], network.get_parameters(), "glance")
+
+
 def _inferred(network: Any, rows: FloatArray) -> Iterator[NDArray[Any]]:
-    """Yield what a network makes of each of styles (n, rows, width)."""
+    """Yield the picture that a network makes of each of styles (n, rows, width)."""
+    return (drawn[0] for drawn in _inferred_all(network, rows))
+
+
+def _inferred_all(network: Any, rows: FloatArray) -> Iterator[list[NDArray[Any]]]:
+    """Yield all that a network makes of each of styles (n, rows, width)."""
     request = network.create_infer_request()  # its own, because other threads may draw too
     strength = dict.fromkeys(range(1, len(network.inputs)), np.ones(1, np.float32))
     for one in rows:
         request.infer({0: one.astype(np.float32), **strength})
-        yield np.array(request.output_tensors[0].data[0])
+        yield [np.array(output.data[0]) for output in request.output_tensors]
 
 
 def _reduced(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
