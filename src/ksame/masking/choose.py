@@ -75,8 +75,9 @@ def masks(
         How they will be drawn: see ``Mask.draw``.
     margin : float
         How far a new face should be from the old one: 1 is where recognisers begin to take two for one
-        person, 2 where they seldom name one among a thousand strangers. After some tries a little less will
-        do (``ENOUGH``); where no face is as far away, the furthest is taken, if it is beyond 1.
+        person, 2 where they seldom name one among a thousand strangers. After some tries, and after
+        each round, a little less will do (``ENOUGH``), as it will on one of sixteen views (``SPARE``); where
+        no face is as far away, the furthest is taken, if it is beyond 1.
     among, rng : see ``replace.identities``
     tries : int
         Pool faces that are tried for each person. Who is recognised in all gets None: they must be covered.
