@@ -9,7 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
-WAITING = 8_000_000  # bytes of pictures that wait for somebody
+WAITING = 32_000_000  # bytes of pictures that wait for somebody
 _HANDS = ThreadPoolExecutor(2)  # the same two throughout: each new thread would keep memory of its own
 
 
@@ -36,8 +36,8 @@ def room(size: int, *, least: int, most: int) -> int:
 
     Examples
     --------
-    >>> room(3 * 640 * 360, least=2, most=12), room(3 * 1280 * 720, least=2, most=12)
-    (11, 2)
+    >>> room(3 * 1280 * 720, least=2, most=12), room(3 * 1920 * 1080, least=2, most=12)
+    (11, 5)
     """
     return max(least, min(most, WAITING // size))
 

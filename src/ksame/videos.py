@@ -27,13 +27,13 @@ from ksame import media, render, weights
 from ksame.ahead import ahead, room
 from ksame.core import FloatArray, Guarantee, InputError, UsageError
 from ksame.faces.detect import detect
-from ksame.faces.landmarks import landmarks
+from ksame.faces.landmarks import get_closer, landmarks
 from ksame.faces.left import left_over, turns
 from ksame.faces.track import Track, kept, marked, people, tracks, watch
 from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.gather import Watch
 from ksame.journal import Journal, seed_of
-from ksame.masking import QUICK, Mask, View, calm, code_of, in_place, look, looks, masks
+from ksame.masking import Mask, View, calm, code_of, in_place, looks, masks
 from ksame.openset import VIEWS, Texture, assumed, closer, judges, limits, pool_of
 from ksame.pool import Pool
 from ksame.release import Failure, Making, Private, Release, Row, Untouched
@@ -100,11 +100,15 @@ def disguise(
     recogniser = default_recogniser()
     model, identities, who = AppearanceSpace.shipped(), pool_of(pool), judges()
     near = closer()  # before any face is looked at
-    with _one_thread_each(), _opened_beside(recogniser, *who[:QUICK]):
-        clips, failures = _followed(found, recogniser, corrected, jobs, watch)
+    # Each network takes up to 100 MB, the slow one twice that while it is opened: those that search make way
+    # for those that look closely, the slow one first.
+    with _one_thread_each():
+        with _opened_beside("mesh", recogniser):
+            clips, failures = _followed(found, recogniser, corrected, jobs, watch)
         clips = _recognised(clips, keep, recogniser)
-        weights.let_go("yunet")  # each network takes up to 200 MB
-        faces = _new_faces(clips, model, identities, who, texture, seed, watch)
+        weights.let_go("yunet", "blazeface", "mesh")
+        with _opened_beside(who[-1], *near, *who):
+            faces = _new_faces(clips, model, identities, who, texture, seed, watch)
         weights.let_go(recogniser, *who)
     # names of their own: beside photos the same one would say which belong together
     outputs = file_names([_written_as(clip) for clip in clips], names=names, seed=seed ^ 1)
@@ -178,15 +182,12 @@ def _one_thread_each() -> Iterator[None]:
 
 
 @contextmanager
-def _opened_beside(*recognisers: str) -> Iterator[None]:
+def _opened_beside(*names: str) -> Iterator[None]:
     """Open networks in a thread of its own while work begins: together they take three seconds."""
     weights.core()  # here: two threads must not meet it at once
     with ThreadPoolExecutor(1) as pool:
-        for name in dict.fromkeys(("blazeface", "mesh", *recognisers)):
-            pool.submit(weights.get_ready, name)
-        pool.submit(look.get_ready)
-        if weights.cached("gender"):
-            pool.submit(weights.get_ready, "gender")
+        for name in dict.fromkeys(names):
+            pool.submit(get_closer if name == "landmarker" else partial(weights.get_ready, name))
         yield
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import mmap
 import os
 import re
 import shutil
@@ -402,7 +403,6 @@ def _weigh(room: Path) -> int:
 
 
 _idle: dict[tuple[Any, ...], LifoQueue[Any]] = {}  # infer requests that nobody is using
-_alone: set[LifoQueue[Any]] = set()  # those of networks that have a single request
 READERS: dict[str | Path, Callable[[Path], Any]] = {}
 """Who makes a network of a file that OpenVINO cannot read, by the weight's name."""
 _opening: dict[tuple[Any, ...], threading.Lock] = defaultdict(threading.Lock)  # one at a time of each network
@@ -426,11 +426,9 @@ def infer(
     """
     idle = _idle.setdefault((name, inner, shape), LifoQueue())
     request = _borrowed(idle, name, inner, shape)
-    try:
-        request.infer({0: np.ascontiguousarray(x, dtype=np.float32)})
-        outputs = [np.array(tensor.data) for tensor in request.output_tensors]  # copies: it owns the buffers
-    finally:
-        idle.put(request)  # somebody may wait for it
+    request.infer({0: np.ascontiguousarray(x, dtype=np.float32)})
+    outputs = [np.array(tensor.data) for tensor in request.output_tensors]  # copies: it owns the buffers
+    idle.put(request)
     return outputs
 
 
@@ -445,7 +443,7 @@ def let_go(*names: str | Path) -> None:
     """Free the memory of networks that will not be asked soon; a later ``infer`` opens them again."""
     for key in list(_idle):
         if key[0] in names:
-            _alone.discard(_idle.pop(key))
+            del _idle[key]
     _glibc("malloc_trim", 0)  # what was freed is kept otherwise, and another network needs as much
 
 
@@ -470,29 +468,21 @@ def inputs(file: Path) -> list[tuple[int, ...]]:
 def _borrowed(
     idle: LifoQueue[Any], name: str | Path, inner: str | None, shape: tuple[int, ...] | None
 ) -> Any:
-    """Return an infer request that nobody is using; new ones where all are in use.
-
-    Of a network with a single request a second one would take as much memory again: it is waited for.
-    """
+    """Return an infer request that nobody is using; new ones where all are in use."""
     with suppress(Empty):
         return idle.get_nowait()
     with _opening[name, inner, shape]:
         with suppress(Empty):
-            return idle.get(block=idle in _alone)  # another thread opened the network meanwhile
-        mine, *others = _requests(name, inner, shape)
-        for one in others:
-            idle.put(one)
-        if not others:
-            _alone.add(idle)
+            return idle.get_nowait()  # another thread opened the network meanwhile
+        mine, other = _requests(name, inner, shape)
+        idle.put(other)
         return mine
 
 
-def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None) -> list[Any]:
+def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None) -> tuple[Any, Any]:
     """Return two new infer requests of one compiled network, which share its weights and have a thread each.
 
-    Photos are processed in parallel threads, so there are as many of these as threads that ask at a
-    time. Networks with int8 weights (facenet) give one, with both threads: OpenVINO 2026.4 computes nonsense
-    for a second.
+    Photos are processed in parallel threads, so there are as many of these as threads that ask at a time.
     """
     file = name if isinstance(name, Path) else path(name)
     with tempfile.TemporaryDirectory() as room:
@@ -500,15 +490,61 @@ def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
             with zipfile.ZipFile(file) as bundle:
                 file = Path(bundle.extract(inner, room))
         model = READERS.get(name, core().read_model)(file)
-        if shape is not None:
-            model.reshape(shape)
-        weights = (op for op in model.get_ops() if op.get_type_name() == "Constant")
-        together = 1 if any(w.get_element_type().get_type_name() in ("i8", "u8") for w in weights) else 2
-        # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
-        settings = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": together, "INFERENCE_NUM_THREADS": 2}
-        settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
-        compiled = core().compile_model(model, "CPU", settings)
-        return [compiled.create_infer_request() for _ in range(together)]
+    if shape is not None:
+        model.reshape(shape)
+    unpacked = _unpacked(model)
+    # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 2, "INFERENCE_NUM_THREADS": 2}
+    settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
+    compiled = core().compile_model(model, "CPU", settings)
+    one, two = compiled.create_infer_request(), compiled.create_infer_request()
+    if unpacked is not None:
+        shapes = (1 if side.is_dynamic else side.get_length() for side in model.input(0).get_partial_shape())
+        nothing = np.zeros(tuple(shapes), np.float32)
+        for request in (one, two):
+            request.infer({0: nothing})  # copies them, in the order that the processor likes
+            request.unpacked = unpacked  # it may look at them again, so they live as long as it does
+        with suppress(AttributeError):  # elsewhere than on Windows
+            unpacked.madvise(mmap.MADV_DONTNEED)
+    del model
+    _glibc("malloc_trim", 0)  # to read a network takes as much memory again, and many are opened in a row
+    return one, two
+
+
+def _unpacked(model: Any) -> mmap.mmap | None:
+    """Unpack weights of int8 in a network, where it has any, and return what they are kept in.
+
+    Left to itself OpenVINO 2026.4 unpacks them for each infer request, keeps them besides (FaceNet: 100 MB)
+    and computes nonsense in the second request. In a file without a name they can be forgotten once used.
+    """
+    from openvino import op
+
+    def of(node: Any) -> Any:
+        return next(iter(node.output(0).get_target_inputs())).get_node()
+
+    packed = [
+        one
+        for one in model.get_ops()
+        if one.get_type_name() == "Constant" and one.get_element_type().get_type_name() == "i8"
+    ]
+    scaled = [one for one in packed if (of(one).get_type_name(), of(of(one)).get_type_name()) == _PACKED]
+    if not scaled:
+        return None
+    with tempfile.TemporaryFile() as file:
+        file.truncate(4 * sum(one.data.size for one in scaled))
+        room = mmap.mmap(file.fileno(), 0)
+    at = 0
+    for one in scaled:
+        times = of(of(one))
+        weights: NDArray[np.float32] = np.frombuffer(room, np.float32, one.data.size, at)
+        weights = weights.reshape(one.data.shape)
+        np.multiply(one.data, times.input_value(1).get_node().data, out=weights)
+        times.output(0).replace(op.Constant(weights, shared_memory=True).output(0))
+        at += weights.nbytes
+    return room
+
+
+_PACKED = "Convert", "Multiply"  # what becomes of int8 weights before they are used
 
 
 @cache
@@ -527,4 +563,5 @@ def core() -> Any:
     # M_MMAP_THRESHOLD: networks are given back as they are freed, not kept in pieces; pictures of 720p are
     # kept, because to get as much from the system anew for each took 2 of 27 processor seconds of a clip
     _glibc("mallopt", -3, 1 << 22)
+    _glibc("mallopt", -8, 2)  # M_ARENA_MAX: what each thread keeps for itself was 20 to 30 MB
     return openvino.Core()

@@ -432,28 +432,22 @@ def test_another_pool_face_is_taken_when_one_is_too_near(monkeypatch):
     assert next(answers, None) is None
 
 
-@pytest.mark.parametrize(("known", "taken"), [(0, 2), (1, 1), (2, 0), (3, None)])
-def test_the_last_judge_has_a_veto_and_is_asked_no_more_than_it_takes(known, taken, monkeypatch):
-    """Of the faces that hide from the first judges, each better than the one before, the last knows some.
-
-    The best is the first it is asked about; if it knows all three, there is a second round.
-    """
+@pytest.mark.parametrize("judge", ["sface", "mobilefacenet", "dlib", "facenet"])
+def test_every_judge_has_a_veto(judge, monkeypatch):
+    """The first two pool faces are the old one to one judge, and better than the third to the others."""
     asked = []
 
     def seen(name, rgb, points):
         asked.append(name)
-        if name != "facenet":
-            return np.array([[10.0 * len(asked)]])  # everything is unlike everything, more and more
-        return np.array([[0.0]]) if asked.count("facenet") <= 1 + known else np.array([[1e6]])
+        known = name == judge and asked.count(name) <= 3  # the old face comes first
+        return np.array([[0.0]]) if known else np.array([[1e3 / asked.count(name)]])
 
     fake_embed(monkeypatch, seen)
     names = ["sface", "mobilefacenet", "dlib", "facenet"]
     (made,) = masks(drawn.model(), [[people()[0]]], pool(), among=1, recognisers=names)
-    first = pool().shifts[nearest_first(people()[0], pool())[:3]]
+    third = nearest_first(people()[0], pool())[2]
     assert made is not None
-    which = [n for n, shift in enumerate(first) if np.allclose(made.shift, shift)]
-    assert which == ([] if taken is None else [taken])
-    assert asked.count("facenet") == 2 + known  # the old face, those it knows, and one that it does not
+    np.testing.assert_allclose(made.shift, pool().shifts[third])
 
 
 def test_faces_that_are_least_like_somebody_are_tried_first():
@@ -637,23 +631,6 @@ def test_who_hides_enough_but_not_well_is_not_covered(monkeypatch):
     assert made is not None
 
 
-def test_each_round_is_content_with_a_little_less(monkeypatch):
-    """The last judge sees every face at 1.93: too near at first, and near enough after two rounds."""
-    asked = []
-
-    def seen(name, rgb, points):
-        asked.append(name)
-        if name != "facenet":
-            return np.array([[10.0 * len(asked)]])
-        return np.array([[0.8 * (1 + 0.93 * 0.32) * (asked.count("facenet") > 1)]])
-
-    fake_embed(monkeypatch, seen)
-    names = ["sface", "mobilefacenet", "dlib", "facenet"]
-    (made,) = masks(drawn.model(), [[people()[0]]], pool(), among=1, recognisers=names)
-    assert made is not None
-    assert asked.count("facenet") == 1 + 2 * choose.NAMED
-
-
 @pytest.mark.parametrize(
     ("views", "near", "kept"),
     [
@@ -822,19 +799,16 @@ def test_brows_of_small_faces_are_left_where_they_are(monkeypatch):
     assert brows.settled(mask, [small], [code_of(model, small)], texture="code") is mask
 
 
-def test_who_has_one_face_to_choose_from_is_asked_before_who_has_two():
-    """Both could have the first one, and it is the better one for who has two."""
+def test_who_has_one_face_to_choose_from_chooses_before_who_has_three():
+    """Both could have the first one, and it is the best for who has three; somebody else has the last."""
 
     def trial(person, row, apart):
         return choose._Trial(person, row, np.zeros((468, 2)), {"sface": np.full((1, 4), 10.0 * row)}, apart)
 
-    old = [{"sface": np.full((1, 4), -10.0 - person)} for person in range(2)]
-    given = SimpleNamespace(people=[people()[:1]] * 2, old=old, judges=["sface"])
-    chosen = {}
-    named = {0: [trial(0, 1, 2.4), trial(0, 2, 2.1)], 1: [trial(1, 1, 2.2)]}
-    asked = choose._asked(given, chosen, named, (), {}, 2.0)
-    assert {i: one.row for i, one in chosen.items()} == {0: 2, 1: 1}
-    assert [one.row for one in asked[0]] == [2], "the other one is taken"
+    old = [{"sface": np.full((1, 4), -10.0 - person)} for person in range(3)]
+    named = {0: [trial(0, 1, 2.4), trial(0, 2, 2.1), trial(0, 3, 2.3)], 1: [trial(1, 1, 2.2)]}
+    taken = choose._taken(named, old, {2: trial(2, 3, 2.0)})
+    assert {i: one.row for i, one in taken.items()} == {0: 2, 1: 1}
 
 
 def test_brows_are_settled_only_where_that_hides_as_well(monkeypatch):

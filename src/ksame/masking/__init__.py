@@ -6,10 +6,10 @@ what a frame shows, ``calm`` smooths that in time, and ``Mask.draw`` draws it.
 
 from __future__ import annotations
 
-from ksame.masking.choose import QUICK, masks
+from ksame.masking.choose import masks
 from ksame.masking.hiding import apart
 from ksame.masking.look import View, calm, code_of, in_place
 from ksame.masking.looks import looks
 from ksame.masking.mask import Mask
 
-__all__ = ["QUICK", "Mask", "View", "apart", "calm", "code_of", "in_place", "looks", "masks"]
+__all__ = ["Mask", "View", "apart", "calm", "code_of", "in_place", "looks", "masks"]

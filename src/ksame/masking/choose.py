@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -25,14 +25,11 @@ from ksame.replace import identities
 from ksame.represent import AppearanceSpace
 
 AMONG = 12  # pool faces that anybody may get: the nearest one alone would say where the old face lies
-OLD = -1
-QUICK = 3  # recognisers that are asked about every trial
 ENOUGH = 0.96  # of the way that a new face should be from the old one, after some tries
 NEARER = 0.05  # that settled brows may make a new face, where no face hides well
-NAMED = 3  # trials of each person in any case: the others are asked about the best of them
+NAMED = 3  # trials of each person in any case: the best of them is taken
 UNLIKE = 0.4, 0.7  # shares of a pool's women or men, least like a person first: they are tried in this order
 PATIENCE = 8  # tries among the first share, and as many among the second, for whom a little less will do
-SLOWLY = 8  # views that these are shown
 # How far a woman is from a man, 20 years from none, and a light face from a dark one, in usual distances
 GENDER, AGE, LIGHT = 10.0, 2.0, 2.0
 LEVELS = 50.0  # of grey from dark to light
@@ -69,15 +66,14 @@ def masks(
     pool : Pool
         Whose faces they get.
     recognisers : sequence of str
-        Names in ``represent.embedding.RECOGNISERS`` of those that judge; of more than three, those after the
-        third are only asked about faces that hide from the first: they are slow.
+        Names in ``represent.embedding.RECOGNISERS`` of those that judge.
     texture : str
         How they will be drawn: see ``Mask.draw``.
     margin : float
         How far a new face should be from the old one: 1 is where recognisers begin to take two for one
-        person, 2 where they seldom name one among a thousand strangers. After some tries, and after
-        each round, a little less will do (``ENOUGH``), as it will on one of sixteen views (``SPARE``); where
-        no face is as far away, the furthest is taken, if it is beyond 1.
+        person, 2 where they seldom name one among a thousand strangers. After some tries a little less will
+        do (``ENOUGH``), as it will on one of sixteen views (``SPARE``); where no face is as far away, the
+        furthest is taken, if it is beyond 1.
     among, rng : see ``replace.identities``
     tries : int
         Pool faces that are tried for each person. Who is recognised in all gets None: they must be covered.
@@ -86,29 +82,19 @@ def masks(
     apparent = [_apparent(views) for views in people]
     looks = _with_looks(gammas, apparent, pool, model)
     weights.let_go("age")
-    quick, slow = recognisers[:QUICK], recognisers[QUICK:]
-    old = [{name: codes_of(views, name) for name in quick} for views in people]
+    old = [{name: codes_of(views, name) for name in recognisers} for views in people]
+    turns = np.stack([_turns(known, pool) for known in old])
     male, source = [one[0] for one in apparent], np.random.default_rng(rng)
-    given = _Given(model, people, codes, gammas, male, pool, looks, old, quick, texture, among, source)
+    given = _Given(model, people, codes, gammas, male, pool, looks, old, recognisers, texture, among, source)
     used = np.zeros((len(people), len(pool)), bool)
     chosen: dict[int, _Trial] = {}
-    doubtful: list[_Trial] = []
-    told: dict[tuple[int, int], dict[str, FloatArray]] = {}
     left = list(range(len(people)))
     empty: set[int] = set()  # whose tries were all for nothing, once: others took what was like theirs
-    least = margin
     while left:
-        turns = [_turns({**known, **told.get((i, OLD), {})}, pool) for i, known in enumerate(old)]
-        named = _choose(given, left, np.stack(turns), chosen, used, margin, tries)
-        left = [i for i in left if i not in named and i not in empty]
-        empty.update(left)
-        asked = _asked(given, chosen, named, slow, told, margin)
-        left += [i for i in asked if i not in chosen]
-        doubtful += [one for i, some in asked.items() if i not in chosen for one in some]
-        least = 1 + ENOUGH * (least - 1)  # a round takes seconds, so each is content with less
-        _content(doubtful, chosen, old, least)
-        left = [i for i in left if i not in chosen]
-    _content(doubtful, chosen, old, 1.0)  # better a face that hides enough than a cover
+        named = _choose(given, left, turns, chosen, used, margin, tries)
+        chosen |= _taken(named, old, chosen)
+        left = [i for i in left if i not in chosen and i not in empty]
+        empty.update(i for i in left if i not in named)
     weights.let_go("gender")
     return [given.again(chosen[i]) if i in chosen else None for i in range(len(people))]
 
@@ -123,19 +109,25 @@ def _apparent(views: Sequence[View]) -> FloatArray:
         score = _male(views)
         male = float(np.sign(score - 0.5)) * (abs(score - 0.5) > 0.5 - UNSURE)
     if weights.cached("age"):
-        young = float(np.clip((50 - np.median(attributes.age(*_registered(views)))) / 20, -1, 1))
+        young = float(np.clip((50 - np.median(_guessed(attributes.age, views))) / 20, -1, 1))
     return np.array([male, young])
 
 
 def _male(views: Sequence[View]) -> float:
     """Return how surely somebody is taken for a man, from 0 to 1."""
-    return float(attributes.male(*_registered(views)).mean())
+    return float(_guessed(attributes.male, views).mean())
 
 
-def _registered(views: Sequence[View]) -> tuple[NDArray[np.uint8], FloatArray]:
-    """Return the faces (n, 320, 256, 3) of some views and their meshes (n, 468, 2) on the canonical frame."""
-    points = np.stack([transform(to_frame(view.points), view.points) for view in views])
-    return np.stack([register(view.rgb, view.points) for view in views]), points
+def _guessed(
+    guess: Callable[[NDArray[np.uint8], FloatArray], FloatArray], views: Sequence[View]
+) -> FloatArray:
+    """Return what a network guesses (n,) of some views, one by one: together they would take 70 MB."""
+
+    def of(view: View) -> FloatArray:
+        points = transform(to_frame(view.points), view.points)
+        return guess(register(view.rgb, view.points)[None], points[None])
+
+    return np.concatenate(by_two(of, views))
 
 
 def _with_looks(
@@ -306,19 +298,23 @@ def _choose(
     return {i: kept[i] or odd[i] for i in left if kept[i] or odd[i]}
 
 
+def _taken(
+    named: Mapping[int, Sequence[_Trial]], old: Sequence[Known], chosen: Mapping[int, _Trial]
+) -> dict[int, _Trial]:
+    """Return the best face for each of those who have some to choose from, as far as they are distinct."""
+    taken: dict[int, _Trial] = {}
+    for i in sorted(named, key=lambda i: len(named[i])):  # who has least to choose from, first
+        theirs = [*chosen.values(), *taken.values()]
+        free = [one for one in named[i] if _distinct(one, old, theirs)]
+        if free:
+            taken[i] = max(free, key=lambda one: one.apart)
+    return taken
+
+
 def _distinct(one: _Trial, old: Sequence[Known], theirs: Collection[_Trial]) -> bool:
     """Return whether a face is still nobody's, old or new."""
     free = one.row not in [other.row for other in theirs]
     return free and hides(one.seen, one.person, old, [other.seen for other in theirs]) > 1
-
-
-def _content(
-    doubtful: Sequence[_Trial], chosen: dict[int, _Trial], old: Sequence[Known], least: float
-) -> None:
-    """Choose the best of what was in doubt that hides better than ``least``, for who has no new face."""
-    for one in sorted(doubtful, key=lambda one: -one.apart):
-        if one.apart > least and one.person not in chosen and _distinct(one, old, chosen.values()):
-            chosen[one.person] = one
 
 
 def _order(judges: Sequence[str], views: int) -> list[tuple[str, int]]:
@@ -358,50 +354,3 @@ def _tried(
     views = [view for view in range(len(given.people[i])) if view not in nearer]
     seen = {name: np.concatenate([codes[name, view] for view in views]) for name in given.judges}
     return seen, hides(seen, i, given.old, theirs)
-
-
-def _asked(
-    given: _Given,
-    chosen: dict[int, _Trial],
-    named: Mapping[int, Sequence[_Trial]],
-    judges: Sequence[str],
-    told: dict[tuple[int, int], dict[str, FloatArray]],
-    margin: float,
-) -> dict[int, list[_Trial]]:
-    """Choose the best of some new faces, to further judges too; return what they were asked about.
-
-    Each with how far it is apart to all of them, from everybody old and new. The best to the quick judges is
-    the first, and none that cannot be better any more is asked about. ``told`` is what they made of each
-    person's pool faces by their rows, and of the old face, whose row is ``OLD``; it becomes more.
-    """
-    if judges:
-        weights.let_go(
-            "gender", *given.judges
-        )  # the slow one takes 200 MB, twice that if asked twice at once
-    some = [spread(range(len(views)), SLOWLY) for views in given.people]
-    old = [told.setdefault((i, OLD), {}) for i in range(len(given.people))]
-    for judge in judges:
-        for i, views in enumerate(given.people):
-            if judge not in old[i]:
-                old[i][judge] = np.concatenate([seen_by(judge, views[view]) for view in some[i]])
-    asked: dict[int, list[_Trial]] = {}
-    for i, trials in sorted(
-        named.items(), key=lambda one: len(one[1])
-    ):  # who has least to choose from, first
-        asked[i] = []
-        for one in sorted(trials, key=lambda one: -one.apart):
-            if i in chosen and one.apart <= chosen[i].apart:
-                break
-            if not _distinct(one, given.old, [other for j, other in chosen.items() if j != i]):
-                continue
-            known = told.setdefault((i, one.row), {})
-            if judges:
-                worn = by_two(partial(given.worn, i, given.again(one)), some[i])
-                known |= {judge: np.concatenate([seen_by(judge, view) for view in worn]) for judge in judges}
-            others = [told[j, other.row] for j, other in chosen.items() if j != i]
-            far = min(one.apart, hides(known, i, old, others)) if judges else one.apart
-            asked[i].append(one._replace(apart=far))
-            if asked[i][-1].apart >= min(margin, one.apart):
-                chosen[i] = max(asked[i], key=lambda one: one.apart)
-    weights.let_go(*judges)
-    return asked

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ksame import weights
 from ksame.core import FaceSet, FloatArray, UsageError
 from ksame.faces.follow import pose
-from ksame.faces.landmarks import closer, get_closer
+from ksame.faces.landmarks import closer
 from ksame.geometry import MESH, SKIN, register, similarity, to_frame, transform
 from ksame.masking.features import LOWER, UPPER
 from ksame.render import around
@@ -139,12 +139,6 @@ def _between(rgb: NDArray[np.uint8], mesh: FloatArray) -> FloatArray:
     at = (1 - share) * mesh[UPPER[1:-1]] + share * mesh[LOWER[1:-1]]  # (5, 7, 2): without the corners
     colours: FloatArray = np.percentile(_at(rgb, at), 75, axis=1)  # corners are dark, teeth are not
     return colours
-
-
-def get_ready() -> None:
-    """Open the closer network, if it is here."""
-    if weights.cached("landmarker"):
-        get_closer()
 
 
 def calm(codes: ArrayLike, seen: ArrayLike, *, sigma: float = 0.6) -> FloatArray:
