@@ -29,6 +29,7 @@ from ksame.core import FloatArray, Guarantee, InputError, UsageError
 from ksame.faces.detect import detect
 from ksame.faces.landmarks import get_closer, landmarks
 from ksame.faces.left import left_over, turns
+from ksame.faces.shelf import in_chunks
 from ksame.faces.track import Track, kept, marked, people, tracks, watch
 from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.gather import Watch
@@ -361,7 +362,11 @@ class Disguised:
             key.update(repr((track.person, track.start, track.keep, track.state.tolist())).encode())
             mask = self.faces[track.person]
             drawn = [] if mask is None else [getattr(mask, part.name) for part in fields(mask)]
-            for array in (track.box, track.shape, *drawn[1:]):  # without the model, which is the version's
+            for array in (
+                track.box,
+                *in_chunks(track.shape),
+                *drawn[1:],
+            ):  # without the model, which is the version's
                 key.update(np.ascontiguousarray(array).tobytes())
         return key.hexdigest()
 

@@ -40,6 +40,7 @@ from ksame.faces.follow import (
     within_reach,
 )
 from ksame.faces.landmarks import landmarks
+from ksame.faces.shelf import Meshes, Shelf
 from ksame.geometry import MESH, transform
 
 __all__ = ["Embed", "Picture", "Sightings", "watch"]
@@ -89,7 +90,7 @@ class Sightings:
     score : (n,) float32
         The detector's confidence; 0 where the face was only followed.
     shape : (n, 468, 2) int16
-        The mesh; ``unpack`` gives it in pixels.
+        The mesh, an array or on a shelf; ``unpack`` gives it in pixels.
     presence : (n,) float32
         How surely the mesh is a face, in [0, 1].
     codes : tuple of ((d,) array or None)
@@ -104,7 +105,7 @@ class Sightings:
     chain: NDArray[np.intp]
     xyxy: NDArray[np.float32]
     score: NDArray[np.float32]
-    shape: NDArray[np.int16]
+    shape: Meshes
     presence: NDArray[np.float32]
     codes: tuple[FloatArray | None, ...]
 
@@ -123,14 +124,8 @@ class Sightings:
         return len(self.frame)
 
 
-class _Row(NamedTuple):
-    frame: int
-    chain: int
-    xyxy: NDArray[np.float32]
-    score: float
-    shape: NDArray[np.int16]
-    presence: float
-    code: FloatArray | None
+# One sighting without its mesh, which is put away; an hour of one face has 90,000
+_ROW = np.dtype([("frame", "i4"), ("chain", "i4"), ("xyxy", "f4", 4), ("score", "f4"), ("presence", "f4")])
 
 
 class _Seen(NamedTuple):
@@ -259,7 +254,9 @@ class _Watcher:
 
     def __init__(self, embed: Embed | None) -> None:
         self.embed = embed
-        self.rows: list[_Row] = []
+        self.rows = bytearray()  # each as in _ROW
+        self.meshes = Shelf()
+        self.codes: dict[int, FloatArray] = {}  # by the numbers of rows
         self.chains: list[Chain] = []  # those that are followed or looked for
         self.names = 0
         self.past: deque[tuple[int, RGB]] = deque(maxlen=MEMORY)  # reduced pictures, back to the last cut
@@ -418,7 +415,10 @@ class _Watcher:
         code: FloatArray | None,
     ) -> None:
         box = own.astype(np.float32)
-        self.rows.append(_Row(index, name, box, score, pack(mesh, box), presence, code))
+        row = self.meshes.put(pack(mesh, box))
+        self.rows += np.array((index, name, box, score, presence), _ROW).tobytes()
+        if code is not None:
+            self.codes[row] = code
         self.places[index].append((name, own))
 
     def _taken(self, index: int, xyxy: FloatArray, *, but: int = -1) -> bool:
@@ -428,21 +428,22 @@ class _Watcher:
 
     def result(self) -> Sightings:
         """Return the sightings in the order of pictures."""
-        best = {}  # a picture in which a face was carried and then found keeps the find
-        for row in sorted(self.rows, key=lambda row: (row.presence, row.score)):
-            best[row.frame, row.chain] = row
-        rows = [best[key] for key in sorted(best)]
-        n = len(rows)
+        rows = np.frombuffer(self.rows, _ROW)
+        order = np.lexsort((rows["score"], rows["presence"], rows["chain"], rows["frame"]))
+        # a picture in which a face was carried and then found keeps the find
+        face = rows[["frame", "chain"]][order]
+        order = order[np.append(face[1:] != face[:-1], True)[: len(order)]]
+        best = rows[order]
         return Sightings(
             width=self.size[0],
             height=self.size[1],
             frames=self.count,
             cuts=np.array(self.cuts, dtype=np.intp),
-            frame=np.array([row.frame for row in rows], dtype=np.intp),
-            chain=np.array([row.chain for row in rows], dtype=np.intp),
-            xyxy=np.array([row.xyxy for row in rows], dtype=np.float32).reshape(n, 4),
-            score=np.array([row.score for row in rows], dtype=np.float32),
-            shape=np.array([row.shape for row in rows], dtype=np.int16).reshape(n, MESH, 2),
-            presence=np.array([row.presence for row in rows], dtype=np.float32),
-            codes=tuple(row.code for row in rows),
+            frame=best["frame"].astype(np.intp),
+            chain=best["chain"].astype(np.intp),
+            xyxy=best["xyxy"],
+            score=best["score"],
+            shape=self.meshes.of(order),
+            presence=best["presence"],
+            codes=tuple(self.codes.get(row) for row in order.tolist()),
         )

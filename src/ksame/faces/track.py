@@ -20,6 +20,7 @@ from ksame.core import FloatArray, UsageError
 from ksame.faces.follow import DRAWN, MIN_EYES, box_of, pack, pose, unpack
 from ksame.faces.join import LEAD, code_of, joined, trimmed
 from ksame.faces.places import between, hull, regions
+from ksame.faces.shelf import CHUNK, Meshes, Shelf, in_chunks
 from ksame.faces.sight import Sightings, watch
 from ksame.faces.steady import REACH, smooth
 from ksame.geometry import MESH
@@ -46,7 +47,6 @@ SHORTEST = 3  # pictures: a face that is drawn for less than that would only fla
 MAX_TURN = 0.5  # how far a head may be turned to be drawn: see ``follow.pose``
 TOP, CHIN = 10, 152  # points of the mesh
 CLEAR = 36.0  # px: the width of a face, with eyes about 16 px apart, whose code tells who it is
-CHUNK = 1024  # pictures whose meshes are in memory at a time
 UNUSUAL = 0.25  # logarithm of the factor by which a size may differ from those around it
 
 
@@ -65,7 +65,8 @@ class Track:
         ``seen`` by a detector, ``followed`` by its mesh, ``filled`` in over a short gap: these can be
         drawn, see ``drawn``. ``covered``: there may be a face that cannot be drawn well, so cover it.
     shape : (t, 468, 2) int16
-        The smoothed mesh in steps of its box; ``mesh`` gives pixels. 0 throughout where it is not known.
+        The smoothed mesh in steps of its box, an array or on a shelf; ``mesh`` gives pixels. 0 throughout
+        where it is not known.
     code : (d,) float, optional
         The mean code of a recogniser; None if there was no good view.
     person : str
@@ -77,7 +78,7 @@ class Track:
     start: int
     box: FloatArray
     state: NDArray[np.str_]
-    shape: NDArray[np.int16]
+    shape: Meshes
     code: FloatArray | None = None
     person: str = ""
     keep: bool = False
@@ -109,12 +110,13 @@ class Track:
 
     def meshes(self) -> FloatArray:
         """Return the mesh (t, 468, 2) in every picture."""
-        return unpack(self.shape, self.box)
+        return unpack(self.shape[:], self.box)
 
     @cached_property
     def drawn(self) -> NDArray[np.bool_]:
         """In which pictures a new face can be drawn: where its mesh is known."""
-        return np.asarray((self.state != "covered") & self.shape.any(axis=(1, 2)))
+        known = [some.any(axis=(1, 2)) for some in in_chunks(self.shape)]
+        return np.asarray((self.state != "covered") & np.concatenate(known))
 
 
 def tracks(sightings: Sightings, *, same: float | None = None) -> tuple[Track, ...]:
@@ -145,32 +147,34 @@ def _track(s: Sightings, rows: NDArray[np.intp]) -> Track:
     if code is None and any(c is not None for c in s.codes):
         good[:] = False  # nobody knows whose new face to draw
     region, state = regions(box, at, count, good, seen), _states(at[good], seen[good], count)
-    shape, between_boxes = np.zeros((count, MESH, 2), np.int16), between(box, at, count)
+    shape, between_boxes = Shelf(), between(box, at, count)
     known = rows[good]
     for part, mesh in _meshes(
         lambda some: unpack(s.shape[known[some]], s.xyxy[known[some]]), at[good], count
     ):
         drawn = state[part] != "covered"
         region[part][drawn] = hull(between_boxes[part][drawn], box_of(mesh[drawn]))
-        shape[part][drawn] = pack(mesh[drawn], region[part][drawn])
-    return Track(start, region, state, shape, code)
+        shape.put(np.where(drawn[:, None, None], pack(mesh, region[part]), np.int16(0)))
+    return Track(start, region, state, shape.of(np.arange(count)), code)
 
 
-def found_again(
-    track: Track, mesh: NDArray[np.float32], presence: FloatArray, code: FloatArray | None
-) -> Track:
+def found_again(track: Track, found: Meshes, presence: FloatArray, code: FloatArray | None) -> Track:
     """Return a track that somebody corrected with the meshes (t, 468, 2) that were found in its boxes.
 
     Its boxes stay as they were given, and what was to be covered is covered.
     """
-    at = np.flatnonzero((track.state != "covered") & _good(lambda some: mesh[some], presence))
+
+    def mesh(some: NDArray[np.intp]) -> FloatArray:
+        return unpack(found[some], track.box[some])
+
+    at = np.flatnonzero((track.state != "covered") & _good(mesh, presence))
     state = _states(at, np.ones(len(at), bool), len(track))
     state[track.state == "covered"] = "covered"
-    shape = np.zeros(mesh.shape, np.int16)
-    for part, calm in _meshes(lambda some: mesh[at[some]], at, len(track)):
-        drawn = state[part] != "covered"
-        shape[part][drawn] = pack(calm[drawn], track.box[part][drawn])
-    return replace(track, state=state, shape=shape, code=code)
+    shape = Shelf()
+    for part, calm in _meshes(lambda some: mesh(at[some]), at, len(track)):
+        drawn = (state[part] != "covered")[:, None, None]
+        shape.put(np.where(drawn, pack(calm, track.box[part]), np.int16(0)))
+    return replace(track, state=state, shape=shape.of(np.arange(len(track))), code=code)
 
 
 def _meshes(take: Take, at: NDArray[np.intp], count: int) -> Iterator[tuple[slice, FloatArray]]:
@@ -178,8 +182,11 @@ def _meshes(take: Take, at: NDArray[np.intp], count: int) -> Iterator[tuple[slic
 
     ``take`` gives the meshes that are known, at the places ``at``; between them they are filled in.
     """
-    for begin in range(0, count if len(at) else 0, CHUNK):
+    for begin in range(0, count, CHUNK):
         end = min(count, begin + CHUNK)
+        if not len(at):
+            yield slice(begin, end), np.zeros((end - begin, MESH, 2))
+            continue
         low, high = max(0, begin - REACH), min(count, end + REACH)
         first = max(0, int(np.searchsorted(at, low, side="right")) - 1)
         some = slice(first, int(np.searchsorted(at, high)) + 1)

@@ -15,10 +15,11 @@ import numpy as np
 
 from ksame.core import FloatArray, UsageError
 from ksame.faces.detect import Boxes
-from ksame.faces.follow import APART, PRESENT, RGB, again, box_of, in_the_open, same_face
+from ksame.faces.follow import APART, PRESENT, RGB, again, box_of, in_the_open, pack, same_face
 from ksame.faces.join import mean_code
 from ksame.faces.landmarks import landmarks
 from ksame.faces.places import between
+from ksame.faces.shelf import Shelf
 from ksame.faces.sight import CODES, Embed, Picture
 from ksame.faces.track import STATES, Track, found_again
 from ksame.geometry import FRAME, MESH
@@ -160,7 +161,9 @@ def find_again(
     embed : callable, optional
         A recogniser, for a few views of each face.
     """
-    meshes = [np.zeros((len(track), MESH, 2), np.float32) for track in given]
+    shelf = Shelf()
+    last: list[FloatArray] = [np.zeros((MESH, 2)) for _ in given]
+    rows = [np.full(len(track), -1) for track in given]
     presence = [np.zeros(len(track)) for track in given]
     codes: list[list[FloatArray]] = [[] for _ in given]
     due = [0 for _ in given]
@@ -169,14 +172,15 @@ def find_again(
             at = picture.index - track.start
             if not 0 <= at < len(track) or track.state[at] == "covered":
                 continue
-            before = meshes[i][at - 1] if at and presence[i][at - 1] >= PRESENT else None
+            before = last[i] if at and presence[i][at - 1] >= PRESENT else None
             mesh, presence[i][at] = _in_box(picture.rgb, track.box[at], before)
-            meshes[i][at] = mesh
+            last[i], rows[i][at] = mesh, shelf.put(pack(mesh, track.box[at]))
             if embed and presence[i][at] >= PRESENT and at >= due[i] and len(codes[i]) < CODES:
                 codes[i].append(np.asarray(embed(picture.rgb, mesh[None])[0]))
                 due[i] = at + APART
     return tuple(
-        found_again(track, meshes[i], presence[i], mean_code(codes[i])) for i, track in enumerate(given)
+        found_again(track, shelf.of(rows[i]), presence[i], mean_code(codes[i]))
+        for i, track in enumerate(given)
     )
 
 
@@ -185,7 +189,7 @@ def _in_box(rgb: RGB, xyxy: FloatArray, before: FloatArray | None) -> tuple[Floa
     mesh: FloatArray = np.zeros((MESH, 2))
     presence = 0.0
     if before is not None:
-        mesh, presence = again(rgb, np.asarray(before, dtype=np.float64), xyxy)
+        mesh, presence = again(rgb, before, xyxy)
     if presence < PRESENT:
         low, high = FRAME.five.min(axis=0), FRAME.five.max(axis=0)
         upright = (FRAME.five - low) / (high - low) * 0.5 + [0.25, 0.35]  # about where they are in a box
