@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from ksame.faces.shelf import CHUNK, Shelf, in_chunks
 
 MESHES = np.random.default_rng(0).integers(-32767, 32767, (40, 468, 2)).astype(np.int16)
