@@ -526,7 +526,7 @@ def test_views_are_spread_over_time_and_cut_out(monkeypatch):
     assert np.abs(codes[0] - codes[1]).max() < 0.2 * model.deviation[0]
 
 
-@pytest.mark.parametrize(("score", "place"), [(0.95, 1), (0.5, 0), (0.05, 0)])
+@pytest.mark.parametrize(("score", "place"), [(0.95, 1), (0.6, 1), (0.4, 0), (0.05, 0)])
 def test_a_man_gets_a_mans_face_and_who_is_unsure_any(monkeypatch, score, place):
     """The nearest pool face is a woman's, the others are men's."""
     nobody_is_alike(monkeypatch)

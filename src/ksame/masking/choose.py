@@ -35,7 +35,9 @@ GENDER, AGE, LIGHT = 10.0, 2.0, 2.0
 LEVELS = 50.0  # of grey from dark to light
 SPARE = 16  # views of which one may hide less, if nobody takes it for the old face
 ASKED = 3  # views with a new face on of which a network says whether it is a man's
-UNSURE = 0.25  # the share of doubt in which a person may get a face of either gender
+# How surely somebody must be taken for a man to get a face of either gender. Of 142 people of london/ and
+# canada/ at three sizes, 8 men and 1 woman were seen from 0.5 to 0.75, 2 men and 3 women from 0.25 to 0.5.
+UNSURE = 0.25, 0.5
 
 
 def masks(
@@ -107,7 +109,7 @@ def _apparent(views: Sequence[View]) -> FloatArray:
     male = young = np.nan
     if weights.cached("gender"):
         score = _male(views)
-        male = float(np.sign(score - 0.5)) * (abs(score - 0.5) > 0.5 - UNSURE)
+        male = float(score >= UNSURE[1]) - float(score <= UNSURE[0])
     if weights.cached("age"):
         young = float(np.clip((50 - np.median(_guessed(attributes.age, views))) / 20, -1, 1))
     return np.array([male, young])
