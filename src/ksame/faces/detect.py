@@ -311,8 +311,8 @@ def _blazeface(rgb: NDArray[np.uint8]) -> Boxes:
     squares = [((w - long) / 2, (h - long) / 2, long)]
     if long > 2.5 * COARSE:  # its input is 192 px: smaller faces need a closer look
         half = long / 2
-        steps = (max(0.0, half * (np.ceil(2 * side / long) - 1)) for side in (w, h))
-        xs, ys = (np.arange(0, step + 1, half / 2) for step in steps)
+        rest = [max(0.0, side - half) for side in (w, h)]
+        xs, ys = (np.linspace(0, room, 1 + int(np.ceil(2 * room / half))) for room in rest)
         squares += [(x, y, half) for x in xs for y in ys]
     found = Boxes.join([_blaze_square(rgb, *square) for square in squares])
     return found[suppress(found.xyxy, found.score)]
