@@ -563,5 +563,6 @@ def core() -> Any:
     # M_MMAP_THRESHOLD: networks are given back as they are freed, not kept in pieces; pictures of 720p are
     # kept, because to get as much from the system anew for each took 2 of 27 processor seconds of a clip
     _glibc("mallopt", -3, 1 << 22)
-    _glibc("mallopt", -8, 2)  # M_ARENA_MAX: what each thread keeps for itself was 20 to 30 MB
+    # M_ARENA_MAX: what threads keep for themselves, eight times as often as there are cores, was 30 MB
+    _glibc("mallopt", -8, max(2, os.cpu_count() or 1))
     return openvino.Core()
