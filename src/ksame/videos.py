@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from importlib.metadata import version
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -362,11 +362,8 @@ class Disguised:
             key.update(repr((track.person, track.start, track.keep, track.state.tolist())).encode())
             mask = self.faces[track.person]
             drawn = [] if mask is None else [getattr(mask, part.name) for part in fields(mask)]
-            for array in (
-                track.box,
-                *in_chunks(track.shape),
-                *drawn[1:],
-            ):  # without the model, which is the version's
+            # without the model, which is the version's
+            for array in chain([track.box], in_chunks(track.shape), drawn[1:]):
                 key.update(np.ascontiguousarray(array).tobytes())
         return key.hexdigest()
 

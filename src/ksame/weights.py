@@ -494,7 +494,8 @@ def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
         model.reshape(shape)
     unpacked = _unpacked(model)
     # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
-    settings = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 2, "INFERENCE_NUM_THREADS": 2}
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 2}
+    settings["NUM_STREAMS"] = 1 if _packed(model) else 2  # OpenVINO 2026.4 computes nonsense in a second
     settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
     compiled = core().compile_model(model, "CPU", settings)
     one, two = compiled.create_infer_request(), compiled.create_infer_request()
@@ -514,20 +515,16 @@ def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
 def _unpacked(model: Any) -> mmap.mmap | None:
     """Unpack weights of int8 in a network, where it has any, and return what they are kept in.
 
-    Left to itself OpenVINO 2026.4 unpacks them for each infer request, keeps them besides (FaceNet: 100 MB)
-    and computes nonsense in the second request. In a file without a name they can be forgotten once used.
+    Left to itself OpenVINO 2026.4 keeps them besides its own copy (FaceNet: 100 MB), and cannot work in two
+    streams. In a file without a name they can be forgotten once used.
     """
     from openvino import op
 
     def of(node: Any) -> Any:
         return next(iter(node.output(0).get_target_inputs())).get_node()
 
-    packed = [
-        one
-        for one in model.get_ops()
-        if one.get_type_name() == "Constant" and one.get_element_type().get_type_name() == "i8"
-    ]
-    scaled = [one for one in packed if (of(one).get_type_name(), of(of(one)).get_type_name()) == _PACKED]
+    kinds = {one: (of(one).get_type_name(), of(of(one)).get_type_name()) for one in _packed(model)}
+    scaled = [one for one, then in kinds.items() if then == ("Convert", "Multiply")]  # as in a .tflite
     if not scaled:
         return None
     with tempfile.TemporaryFile() as file:
@@ -544,7 +541,10 @@ def _unpacked(model: Any) -> mmap.mmap | None:
     return room
 
 
-_PACKED = "Convert", "Multiply"  # what becomes of int8 weights before they are used
+def _packed(model: Any) -> list[Any]:
+    """Return the weights of a network that are packed into 8 bits."""
+    weights = (one for one in model.get_ops() if one.get_type_name() == "Constant")
+    return [one for one in weights if one.get_element_type().get_type_name() in ("i8", "u8")]
 
 
 @cache

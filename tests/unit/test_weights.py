@@ -359,6 +359,21 @@ def test_packed_weights_are_unpacked_once_and_both_requests_agree():
 
 
 @pytest.mark.weights
+def test_weights_that_are_packed_in_another_way_are_left_to_openvino_alone(monkeypatch):
+    """A network of somebody else's may keep them so: then one stream serves both requests."""
+    x = np.random.default_rng(0).random((1, 160, 160, 3), dtype=np.float32)
+    weights.let_go("facenet")
+    (expected,) = weights.infer("facenet", x)
+    weights.let_go("facenet")
+    monkeypatch.setattr(weights, "_unpacked", lambda model: None)
+    with ThreadPoolExecutor(2) as pool:
+        outputs = list(pool.map(lambda _: weights.infer("facenet", x)[0], range(6)))
+    weights.let_go("facenet")
+    for output in outputs:
+        np.testing.assert_allclose(output, expected, atol=0.01 * np.linalg.norm(expected))
+
+
+@pytest.mark.weights
 def test_openvino_reports_to_nobody():
     weights.core()
     assert "openvino_telemetry" not in sys.modules
