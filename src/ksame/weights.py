@@ -520,24 +520,24 @@ def _unpacked(model: Any) -> mmap.mmap | None:
     """
     from openvino import op
 
-    def of(node: Any) -> Any:
-        return next(iter(node.output(0).get_target_inputs())).get_node()
-
-    kinds = {one: (of(one).get_type_name(), of(of(one)).get_type_name()) for one in _packed(model)}
-    scaled = [one for one, then in kinds.items() if then == ("Convert", "Multiply")]  # as in a .tflite
+    packed, scaled = set(_packed(model)), []
+    for times in model.get_ops():  # weights, as floats, times a scale: as in a .tflite
+        if times.get_type_name() == "Multiply":
+            floats, scale = (times.input_value(i).get_node() for i in (0, 1))
+            if floats.get_type_name() == "Convert" and scale.get_type_name() == "Constant":
+                scaled.append((times, floats.input_value(0).get_node(), scale))
+    scaled = [one for one in scaled if one[1] in packed]
     if not scaled:
         return None
     with tempfile.TemporaryFile() as file:
-        file.truncate(4 * sum(one.data.size for one in scaled))
+        file.truncate(4 * sum(weights.data.size for _, weights, _ in scaled))
         room = mmap.mmap(file.fileno(), 0)
     at = 0
-    for one in scaled:
-        times = of(of(one))
-        weights: NDArray[np.float32] = np.frombuffer(room, np.float32, one.data.size, at)
-        weights = weights.reshape(one.data.shape)
-        np.multiply(one.data, times.input_value(1).get_node().data, out=weights)
-        times.output(0).replace(op.Constant(weights, shared_memory=True).output(0))
-        at += weights.nbytes
+    for times, weights, scale in scaled:
+        floats = np.frombuffer(room, np.float32, weights.data.size, at).reshape(weights.data.shape)
+        np.multiply(weights.data, scale.data, out=floats)
+        times.output(0).replace(op.Constant(floats, shared_memory=True).output(0))
+        at += floats.nbytes
     return room
 
 

@@ -56,8 +56,8 @@ def masks(
 
     Each is tried on the person's own views. Where a recogniser takes the new face for the old one, or for
     another person's, another pool face is taken; two new faces may be a little nearer than that. Whoever is
-    surely taken for a man or a woman gets the face of one, and of somebody of their age, as far as ``gender``
-    and ``age`` are here; and one that is about as light as their lightest view.
+    taken for a man or a woman (``UNSURE``) gets the face of one, and of somebody of their age, as far as
+    ``gender`` and ``age`` are here; and one that is about as light as their lightest view.
 
     Parameters
     ----------
