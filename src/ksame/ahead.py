@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -53,3 +53,14 @@ def by_two(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
     [1, 2, 3]
     """
     return list(_HANDS.map(work, items))
+
+
+def later(work: Callable[[], R]) -> Future[R]:
+    """Begin some work beside what goes on; its result is asked for later.
+
+    Examples
+    --------
+    >>> later(lambda: 2 + 2).result()
+    4
+    """
+    return _HANDS.submit(work)

@@ -105,19 +105,31 @@ def crop(rgb: NDArray[np.uint8], matrix: FloatArray, width: int, height: int) ->
     Pixels outside the photo repeat its border: a black wedge would look like a feature of the face.
     """
     scale = float(np.sqrt(abs(np.linalg.det(matrix[:, :2]))))
-    if scale < 0.5:  # bilinear sampling skips pixels below one half: shrink the photo by area first
-        step = 2.0 ** np.floor(np.log2(1 / scale))
-        h, w = rgb.shape[:2]
-        small = cv2.resize(
-            rgb, (max(1, round(w / step)), max(1, round(h / step))), interpolation=cv2.INTER_AREA
-        )
-        sx, sy = w / small.shape[1], h / small.shape[0]
-        # pixel centres: x_big = (x_small + 1/2) s - 1/2
-        back = np.array([[sx, 0, sx / 2 - 0.5], [0, sy, sy / 2 - 0.5], [0, 0, 1]])
-        rgb, matrix = small, matrix @ back
+    if scale < 0.5:  # bilinear sampling skips pixels below one half: shrink what is seen by area first
+        step = 2 ** int(np.log2(1 / scale))
+        left, top, right, bottom = _within(rgb, matrix, (width, height), step)
+        part = rgb[top:bottom, left:right]
+        h, w = part.shape[:2]  # a block that the border cuts is filled up with it
+        part = cv2.copyMakeBorder(part, 0, -h % step, 0, -w % step, cv2.BORDER_REPLICATE)
+        rgb = cv2.resize(part, (part.shape[1] // step, part.shape[0] // step), interpolation=cv2.INTER_AREA)
+        # pixel centres: x_big = (x_small + 1/2) step - 1/2 + left
+        middle = (step - 1) / 2
+        matrix = matrix @ np.array([[step, 0, middle + left], [0, step, middle + top], [0, 0, 1]])
     size, border = (width, height), cv2.BORDER_REPLICATE
     seen: NDArray[np.uint8] = cv2.warpAffine(rgb, matrix, size, flags=cv2.INTER_LINEAR, borderMode=border)
     return seen
+
+
+def _within(
+    rgb: NDArray[np.uint8], matrix: FloatArray, size: tuple[int, int], step: int
+) -> tuple[int, int, int, int]:
+    """Return the blocks of ``step`` pixels of a photo, as one box, that are seen through an affine matrix."""
+    corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) * np.array(size)
+    there = transform(cv2.invertAffineTransform(matrix), corners) / step
+    most = -(-np.array(rgb.shape[1::-1]) // step)  # one block at least, whose edge is repeated
+    low = np.clip(np.floor(there.min(axis=0)) - 1, 0, most - 1).astype(int) * step
+    high = np.clip(np.ceil(there.max(axis=0)) + 2, 1, most).astype(int) * step
+    return (*low.tolist(), *np.maximum(high, low + step).tolist())
 
 
 def with_ring(shapes: FloatArray) -> FloatArray:

@@ -92,6 +92,19 @@ def test_crop_averages_when_it_shrinks():
     assert np.abs(small[4:-4, 4:-4].astype(int) - 127).max() <= 2
 
 
+@given(angles, st.floats(0.01, 0.49), st.floats(-200, 520), st.floats(-200, 400), st.integers(0, 2**32 - 1))
+def test_crop_that_shrinks_a_part_sees_what_the_whole_photo_shows(roll, scale, x, y, seed):
+    photo = cv2.GaussianBlur(np.random.default_rng(seed).integers(0, 256, (192, 320, 3), np.uint8), (0, 0), 3)
+    a = scale * np.exp(1j * roll)
+    matrix = np.array([[a.real, -a.imag, 0], [a.imag, a.real, 0]])
+    matrix[:, 2] = 20 - matrix[:, :2] @ [x, y]
+    step = min(2 ** int(np.log2(1 / scale)), 64)  # divides both sides
+    small = photo.reshape(192 // step, step, 320 // step, step, 3).mean(axis=(1, 3)).round().astype(np.uint8)
+    back = np.array([[step, 0, (step - 1) / 2], [0, step, (step - 1) / 2], [0, 0, 1]])
+    whole = cv2.warpAffine(small, matrix @ back, (40, 40), borderMode=cv2.BORDER_REPLICATE)
+    assert np.abs(crop(photo, matrix, 40, 40).astype(int) - whole).max() <= 2
+
+
 def test_crop_that_shrinks_keeps_positions():
     ramp = np.repeat(np.repeat(np.linspace(0, 250, 500)[None, :, None], 500, axis=0), 3, axis=2)
     photo = ramp.round().astype(np.uint8)

@@ -241,17 +241,18 @@ def within_reach(chain: Chain, xyxy: FloatArray) -> bool:
 
 
 def near(rgb: RGB, chain: Chain) -> Boxes:
-    """Return the face that two detectors find near a lost one, in views of several rolls; or none."""
+    """Return the face that a detector finds near a lost one, in views of several rolls; or none.
+
+    Where the first one is silent the second is asked, upright only: turned it was the one to find a face in 1 of 114 calls.
+    """
     own = box_of(chain.mesh)
     centre, side = (own[:2] + own[2:]) / 2, float((own[2:] - own[:2]).max())
     roll = roll_of(five_points(chain.mesh))
-    for turn in (0.0, 0.9, -0.9):
+    for name, turn in (("yunet", 0.0), ("blazeface", 0.0), ("yunet", 0.9), ("yunet", -0.9)):
         a = 256 / (3 * side) * np.exp(-1j * (roll + turn))
         matrix = np.array([[a.real, -a.imag, 0.0], [a.imag, a.real, 0.0]])
         matrix[:, 2] = 128 - matrix[:, :2] @ centre
-        view = crop(rgb, matrix, 256, 256)
-        seen = Boxes.join([DETECTORS[name][0](view) for name in ("yunet", "blazeface")])
-        found = _upright(seen, matrix)
+        found = _upright(DETECTORS[name][0](crop(rgb, matrix, 256, 256)), matrix)
         found = found[[i for i in range(len(found)) if within_reach(chain, found.xyxy[i])]]
         if len(found):
             return found[[int(found.score.argmax())]]

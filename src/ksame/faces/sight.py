@@ -11,13 +11,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame.ahead import ahead, room
+from ksame.ahead import ahead, later, room
 from ksame.core import FloatArray, UsageError
 from ksame.faces.detect import DETECTORS, Boxes, in_parts, passes, resized, suppress, turned_back
 from ksame.faces.follow import (
@@ -256,7 +257,7 @@ class _Watcher:
         self.embed = embed
         self.rows = bytearray()  # each as in _ROW
         self.meshes = Shelf()
-        self.codes: dict[int, FloatArray] = {}  # by the numbers of rows
+        self.codes: dict[int, Future[FloatArray]] = {}  # by the numbers of rows
         self.chains: list[Chain] = []  # those that are followed or looked for
         self.names = 0
         self.past: deque[tuple[int, RGB]] = deque(maxlen=MEMORY)  # reduced pictures, back to the last cut
@@ -400,7 +401,7 @@ class _Watcher:
             apart, turn = pose(chain.mesh)
             # a first code in any case: without one nobody knows whose face to draw
             if apart >= (16 if chain.codes else MIN_EYES) and (turn < 0.3 or not chain.codes):
-                code = np.asarray(self.embed(seen.rgb, chain.mesh[None])[0])
+                code = later(partial(self.embed, seen.rgb, chain.mesh[None]))
                 chain.coded, chain.codes = seen.number, chain.codes + 1
         self._add(seen.number, chain.name, own, score, chain.mesh, presence, code)
 
@@ -412,7 +413,7 @@ class _Watcher:
         score: float,
         mesh: FloatArray,
         presence: float,
-        code: FloatArray | None,
+        code: Future[FloatArray] | None,
     ) -> None:
         box = own.astype(np.float32)
         row = self.meshes.put(pack(mesh, box))
@@ -433,7 +434,7 @@ class _Watcher:
         # a picture in which a face was carried and then found keeps the find
         face = rows[["frame", "chain"]][order]
         order = order[np.append(face[1:] != face[:-1], True)[: len(order)]]
-        best = rows[order]
+        best, codes = rows[order], {row: code.result()[0] for row, code in self.codes.items()}
         return Sightings(
             width=self.size[0],
             height=self.size[1],
@@ -445,5 +446,5 @@ class _Watcher:
             score=best["score"],
             shape=self.meshes.of(order),
             presence=best["presence"],
-            codes=tuple(self.codes.get(row) for row in order.tolist()),
+            codes=tuple(codes.get(row) for row in order.tolist()),
         )
