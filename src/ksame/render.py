@@ -8,6 +8,7 @@ group's mean code, without the blur of the model's truncated axes [algorithms 1]
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import cv2
@@ -34,6 +35,7 @@ from ksame.geometry import (
 FEATHER = 0.1  # width of the soft edge, in distances between the eyes
 ODD = 24.0  # grey levels: a member this far from the group's median counts half
 LEAST = 0.25  # of another's weight: of a pixel one person may have 4/5 at k = 2, half at k = 5
+CELLS = 16  # a side of the grid on which the colours around a covered face are mixed
 Picture = NDArray[np.float32]
 
 
@@ -283,13 +285,57 @@ COMPOSITES: dict[str, Callable[[NDArray[np.uint8], Picture, Picture], NDArray[np
 
 
 def cover(photo: NDArray[np.uint8], boxes: FloatArray) -> NDArray[np.uint8]:
-    """Return the photo with a plain ellipse over each box (n, 4), generous at the edges."""
-    result = photo.copy() if len(boxes) else photo
-    for left, top, right, bottom in covered_by(boxes):
-        centre = (round((left + right) / 2), round((top + bottom) / 2))
-        axes = (round((right - left) / 2) + 1, round((bottom - top) / 2) + 1)
-        cv2.ellipse(result, centre, axes, 0, 0, 360, (GROUND / 2,) * 3, -1)
+    """Return the photo with an ellipse over each box (n, 4), generous at the edges.
+
+    It has the colours of what is around it, run into one another. Nothing under any of them is looked at.
+    """
+    if not len(boxes):
+        return photo
+    result, under = photo.copy(), np.zeros(photo.shape[:2], np.uint8)
+    ellipses = covered_by(boxes).reshape(-1, 2, 2)
+    for low, high in ellipses:
+        _ellipse(under, low, high)
+    for low, high in sorted(
+        ellipses, key=lambda box: np.ptp(box, axis=0).prod()
+    ):  # large ones hide small ones
+        margin = (high - low) / 6 + 2
+        left, top = np.clip(low - margin, 0, photo.shape[1::-1]).astype(int)
+        right, bottom = np.clip(np.ceil(high + margin), 0, photo.shape[1::-1]).astype(int)
+        if right > left and bottom > top:
+            here, own = np.s_[top:bottom, left:right], np.zeros((bottom - top, right - left), np.uint8)
+            _ellipse(own, low, high, at=(left, top))
+            cv2.copyTo(_run_in(photo[here], under[here]), own, result[here])
     return result
+
+
+def _ellipse(
+    mask: NDArray[np.uint8], low: FloatArray, high: FloatArray, *, at: tuple[int, int] = (0, 0)
+) -> None:
+    """Fill the ellipse within a box in a mask whose corner lies somewhere in a photo."""
+    centre, half = np.rint((low + high) / 2).astype(int) - at, np.rint((high - low) / 2).astype(int) + 1
+    cv2.ellipse(mask, centre.tolist(), half.tolist(), 0, 0, 360, 255, -1)
+
+
+def _run_in(rgb: NDArray[np.uint8], under: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return a picture (h, w, 3) of colours that are not under a mask (h, w), everywhere the near ones."""
+    bare = (under == 0).astype(np.float32)
+    colour, share = (
+        cv2.resize(x, (CELLS, CELLS), interpolation=cv2.INTER_AREA).reshape(CELLS**2, -1)
+        for x in (bare[..., None] * rgb, bare)
+    )
+    if not share.any():
+        return np.full_like(rgb, GROUND // 2)
+    near = _nearness()
+    mean = (near @ colour / (near @ share)).reshape(CELLS, CELLS, 3).astype(np.float32)
+    return np.asarray(cv2.convertScaleAbs(cv2.resize(mean, rgb.shape[1::-1], interpolation=cv2.INTER_LINEAR)))
+
+
+@cache
+def _nearness() -> FloatArray:
+    """How much each cell of a grid says of each other one: (cells, cells)."""
+    cell = np.indices((CELLS, CELLS)).reshape(2, -1).T
+    near: FloatArray = (((cell[:, None] - cell) ** 2).sum(axis=2) + 0.5) ** -2.0
+    return near
 
 
 def covered_by(boxes: FloatArray) -> FloatArray:

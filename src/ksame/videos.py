@@ -452,7 +452,7 @@ class Disguised:
     def _finish(self, frame: media.Frame, near: Sequence[Coded | None]) -> tuple[media.Frame, FloatArray]:
         """Draw or cover every face of a picture, and look at it with a second detector."""
         rgb = frame.rgb
-        boxes = []
+        boxes, hidden = [], []
         for number, track in self._there(frame):
             box = track.box[frame.index - track.start]
             boxes.append(box)
@@ -461,11 +461,12 @@ class Disguised:
             codes = [coded.result().get(number) if coded else None for coded in near]
             mask, code = self.faces[track.person], codes[AHEAD]
             if mask is None or code is None:
-                rgb = render.cover(rgb, box[None])
+                hidden.append(box)
                 continue
             seen = [one is not None for one in codes]
             filled = np.stack([code if one is None else one for one in codes])
             smoothed = in_place(calm(filled, seen)[AHEAD], code, mask.model)
             rgb = mask.draw(rgb, track.mesh(frame.index), smoothed, texture=self.texture)
+        rgb = render.cover(rgb, np.array(hidden).reshape(-1, 4))
         covered = np.array(boxes).reshape(-1, 4)
         return replace(frame, rgb=rgb), left_over(rgb, covered, turns(frame.index))

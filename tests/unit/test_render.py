@@ -330,14 +330,38 @@ def test_where_there_is_no_face_the_ground_stays(composite):
     st.integers(-20, 80), st.integers(-20, 60), st.integers(1, 50), st.integers(1, 50), st.integers(0, 10**6)
 )
 @settings(max_examples=40)
-def test_cover_hides_the_whole_box(left, top, width, height, seed):
-    photo = np.random.default_rng(seed).integers(0, 100, (70, 90, 3)).astype(np.uint8)
-    before = photo.copy()
-    new = cover(photo, np.array([[left, top, left + width, top + height]], float))
+def test_nothing_of_what_is_covered_is_left(left, top, width, height, seed):
+    rng = np.random.default_rng(seed)
+    photo, other = rng.integers(0, 256, (2, 70, 90, 3)).astype(np.uint8)
+    before, box = photo.copy(), np.array([[left, top, left + width, top + height]], float)
+    inside = np.s_[max(top, 0) : max(top + height, 0), max(left, 0) : max(left + width, 0)]
+    covered = cover(photo, box)
     np.testing.assert_array_equal(photo, before)
-    box = new[max(top, 0) : max(top + height, 0), max(left, 0) : max(left + width, 0)]
-    assert (box == GROUND / 2).all()
-    assert ((new == photo) | (new == GROUND / 2)).all()
+    photo[inside] = other[inside]
+    np.testing.assert_array_equal(cover(photo, box), covered)
+
+
+def test_a_cover_has_the_colours_around_it_and_leaves_the_rest():
+    photo = np.zeros((120, 160, 3), np.uint8)
+    photo[:, :80], photo[:, 80:] = (200, 40, 40), (40, 40, 200)
+    photo[40:80, 60:100] = 255  # what is covered is white
+    covered = cover(photo, np.array([[60.0, 40, 100, 80]]))
+    red, blue = covered[60, 52], covered[60, 108]
+    assert red[0] > 150 > 90 > red[2] and blue[2] > 150 > 90 > blue[0]
+    assert covered[60, 80, 1] < 60  # nothing white
+    np.testing.assert_array_equal(covered[:25], photo[:25])
+    np.testing.assert_array_equal(covered[:, :45], photo[:, :45])
+
+
+def test_faces_side_by_side_do_not_colour_each_other():
+    photo = np.full((120, 200, 3), 90, np.uint8)
+    photo[40:80, 60:100] = photo[40:80, 104:144] = 255
+    assert (cover(photo, np.array([[60.0, 40, 100, 80], [104, 40, 144, 80]])) == 90).all()
+
+
+def test_a_cover_over_all_of_a_photo_is_grey():
+    photo = np.random.default_rng(0).integers(0, 256, (40, 40, 3)).astype(np.uint8)
+    assert (cover(photo, np.array([[-50.0, -50, 90, 90]])) == GROUND // 2).all()
 
 
 def test_without_boxes_nothing_is_covered():

@@ -243,7 +243,7 @@ def within_reach(chain: Chain, xyxy: FloatArray) -> bool:
 def near(rgb: RGB, chain: Chain) -> Boxes:
     """Return the face that a detector finds near a lost one, in views of several rolls; or none.
 
-    Where the first one is silent the second is asked, upright only: turned it was the one to find a face in 1 of 114 calls.
+    Where the first one is silent the second is asked, upright only: turned it alone found 1 face in 114.
     """
     own = box_of(chain.mesh)
     centre, side = (own[:2] + own[2:]) / 2, float((own[2:] - own[:2]).max())
