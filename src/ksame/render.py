@@ -318,16 +318,17 @@ def _ellipse(
 
 def _run_in(rgb: NDArray[np.uint8], under: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return a picture (h, w, 3) of colours that are not under a mask (h, w), everywhere the near ones."""
-    bare = (under == 0).astype(np.float32)
+    step = max(1, min(under.shape) // (8 * CELLS))  # enough pixels for a mean
+    bare = (under[::step, ::step] == 0).astype(np.float32)
     colour, share = (
         cv2.resize(x, (CELLS, CELLS), interpolation=cv2.INTER_AREA).reshape(CELLS**2, -1)
-        for x in (bare[..., None] * rgb, bare)
+        for x in (bare[..., None] * rgb[::step, ::step], bare)
     )
     if not share.any():
         return np.full_like(rgb, GROUND // 2)
     near = _nearness()
-    mean = (near @ colour / (near @ share)).reshape(CELLS, CELLS, 3).astype(np.float32)
-    return np.asarray(cv2.convertScaleAbs(cv2.resize(mean, rgb.shape[1::-1], interpolation=cv2.INTER_LINEAR)))
+    mean = (near @ colour / (near @ share)).round().reshape(CELLS, CELLS, 3).astype(np.uint8)
+    return np.asarray(cv2.resize(mean, rgb.shape[1::-1], interpolation=cv2.INTER_LINEAR), np.uint8)
 
 
 @cache

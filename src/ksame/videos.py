@@ -7,6 +7,7 @@ in doubt is covered; nothing but a track decides, so that a detector that blinks
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -45,6 +46,8 @@ from ksame.scenes import file_names
 AHEAD = 3  # pictures that the code of one is smoothed over, to either side
 LATER = 2  # pictures more that are coded before one is drawn, or whoever draws would wait for the code
 BLOCK = 32  # pictures whose tracks are looked up together
+# Threads that read and write pictures: on two cores, which are busy with them anyway, more only take turns
+THREADS = 1 if (os.cpu_count() or 1) <= 2 else 0
 AROUND = "hair, ears, body, voice, place and way of moving are still there"
 KEPT = "some people were asked to stay visible, and are shown as they are"
 NOBODY = "No face was found in it: every picture is as it was."
@@ -247,7 +250,7 @@ def _follow(
             video.name, clip, find_again(told, media.frames(video.path, broken=[]), embed=show), count
         )
     seen = watch(
-        media.frames(video.path, broken=broken, exact=False),
+        media.frames(video.path, broken=broken, exact=False, threads=THREADS),
         embed=show,
         threads=max(1, (jobs or 2) - 1),  # and one that follows
         progress=_told(tell, f"following faces in {video.name}", clip.frames),
@@ -370,10 +373,15 @@ class Disguised:
     def _filmed(self, path: Path) -> Making:
         """Write the video; return where a second detector still saw an untouched face, and what to know."""
         untouched: list[Untouched] = []
-        frames = ahead(media.frames(self.video.clip.path, broken=[]))
+        frames = ahead(media.frames(self.video.clip.path, broken=[], threads=THREADS))
         with _one_thread_each():
             written = media.write_video(
-                self.video.clip, path, self._drawn(frames, untouched), audio=self.audio, quality=self.quality
+                self.video.clip,
+                path,
+                self._drawn(frames, untouched),
+                audio=self.audio,
+                quality=self.quality,
+                threads=THREADS,
             )
         nobody = () if self.video.tracks else (NOBODY,)
         return Making(tuple(untouched), (*written.notes, *nobody))
