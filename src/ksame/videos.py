@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ksame import media, render, weights
+from ksame import media, networks, render, weights
 from ksame.ahead import ahead, room
 from ksame.core import FloatArray, Guarantee, InputError, UsageError
 from ksame.faces.detect import detect
@@ -110,10 +110,10 @@ def disguise(
         with _opened_beside("mesh", recogniser):
             clips, failures = _followed(found, recogniser, corrected, jobs, watch)
         clips = _recognised(clips, keep, recogniser)
-        weights.let_go("yunet", "blazeface", "mesh")
+        networks.let_go("yunet", "blazeface", "mesh")
         with _opened_beside(who[-1], *near, *who):
             faces = _new_faces(clips, model, identities, who, texture, seed, watch)
-        weights.let_go(recogniser, *who)
+        networks.let_go(recogniser, *who)
     # names of their own: beside photos the same one would say which belong together
     outputs = file_names([_written_as(clip) for clip in clips], names=names, seed=seed ^ 1)
     order = {person: i for i, person in enumerate(sorted(faces))}
@@ -188,10 +188,10 @@ def _one_thread_each() -> Iterator[None]:
 @contextmanager
 def _opened_beside(*names: str) -> Iterator[None]:
     """Open networks in a thread of its own while work begins: together they take three seconds."""
-    weights.core()  # here: two threads must not meet it at once
+    networks.core()  # here: two threads must not meet it at once
     with ThreadPoolExecutor(1) as pool:
         for name in dict.fromkeys(names):
-            pool.submit(get_closer if name == "landmarker" else partial(weights.get_ready, name))
+            pool.submit(get_closer if name == "landmarker" else partial(networks.get_ready, name))
         yield
 
 

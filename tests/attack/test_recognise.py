@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
 import oracles
-from ksame import weights
+from ksame import networks, weights
 from ksame.attack import classic
 from ksame.attack.recognise import RECOGNISERS, choose, from_onnx
 from ksame.attack.score import score
@@ -279,7 +279,7 @@ def test_one_that_was_named_and_is_missing_is_an_error(bare, name, way):
 
 
 def test_a_nonsense_code_does_not_pass_for_a_missing_face(monkeypatch):
-    monkeypatch.setattr(weights, "infer", lambda name, x, shape: [np.full((1, 128), np.inf, np.float32)])
+    monkeypatch.setattr(networks, "infer", lambda name, x, shape: [np.full((1, 128), np.inf, np.float32)])
     with pytest.raises(WeightsError, match="sface gave a code that is not finite"):
         RECOGNISERS["sface"].codes(np.zeros((1, 112, 112, 3), np.uint8))
 
@@ -388,7 +388,7 @@ def test_what_is_no_network_is_refused(tmp_path):
 
 def test_a_network_that_fails_on_a_picture_is_refused(tmp_path, monkeypatch):
     file = network(tmp_path / "mine.onnx", (1, 3, 112, 112))
-    monkeypatch.setattr(weights, "infer", lambda *args, **options: (_ for _ in ()).throw(RuntimeError("no")))
+    monkeypatch.setattr(networks, "infer", lambda *args, **options: (_ for _ in ()).throw(RuntimeError("no")))
     with pytest.raises(UsageError, match="does not run on one picture"):
         from_onnx(file)
 

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
-from ksame import weights
+from ksame import networks, weights
 from ksame.core import UsageError, WeightsError
 from ksame.faces.detect import detect
 from ksame.faces.landmarks import landmarks
@@ -98,7 +98,7 @@ def test_networks_are_fed_as_they_were_trained(monkeypatch):
         fed[name] = x
         return [np.full((1, 4), 2.0, np.float32)]
 
-    monkeypatch.setattr(weights, "infer", infer)
+    monkeypatch.setattr(networks, "infer", infer)
     rgb = np.full((320, 256, 3), (0, 127, 255), np.uint8)
     for name in ("sface", "mobilefacenet", "facenet"):
         assert embed(name, rgb, mesh()[None]).tolist() == [[0.5] * 4]

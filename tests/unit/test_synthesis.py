@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import generators
 import oracles
-from ksame import UsageError, weights
+from ksame import UsageError, networks, weights
 from ksame.core import WeightsError
 from ksame.represent import synthesis, wavelets
 from ksame.represent.synthesis import Generator
@@ -108,7 +108,7 @@ def noisy():
 def test_noise_and_splits_are_drawn_as_the_network_has_them(noisy):
     generator, network = noisy
     w = np.random.default_rng(1).normal(size=(3, 4)) / 4
-    whole = weights.core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    whole = networks.core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     slow = [np.array(whole(one[None].astype(np.float32))[0])[0].transpose(1, 2, 0) for one in w]
     drawn = generator.draw(np.repeat(w[:, None], 2, axis=1))
     assert np.abs(drawn - np.clip((np.stack(slow) + 1) * 127.5, 0, 255)).max() <= 0.51
@@ -159,7 +159,7 @@ def test_pictures_are_doubled_as_by_transposed_convolutions(how):
     drawn = []
     for network in (doubling(3, **how), wavelets.quick(doubling(3, **how))):
         kinds = [node.get_type_name() for node in network.get_ordered_ops()]
-        compiled = weights.core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        compiled = networks.core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         drawn.append((kinds, [np.array(out) for out in compiled(x).values()]))
     (slow_kinds, slow), (kinds, quick) = drawn
     assert "GroupConvolutionBackpropData" in slow_kinds and "GroupConvolutionBackpropData" not in kinds
@@ -182,7 +182,7 @@ def test_bands_are_put_together_as_by_a_wavelet(h, w, seed):
     bands = np.random.default_rng(seed).normal(size=(12, h, w)).astype(np.float32)
     given = op.parameter([1, 12, h, w], np.float32)
     network = Model([op.result(wavelets.doubled(given.output(0)))], [given], "haar")
-    whole = weights.core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    whole = networks.core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     np.testing.assert_allclose(whole(bands[None])[0][0], oracles.haar(bands), atol=1e-5)
 
 
@@ -192,7 +192,7 @@ def test_a_coarse_network_goes_on_with_means():
     assert list(means.outputs[0].get_shape()) == [1, 2, 4, 5]
     x = rng.normal(size=(1, 3, 4, 5)).astype(np.float32)
     whole, small = (
-        weights.core().compile_model(one, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(x)[0]
+        networks.core().compile_model(one, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(x)[0]
         for one in (doubling(2), means)
     )
     np.testing.assert_allclose(small, whole.reshape(1, 2, 4, 2, 5, 2).mean(axis=(3, 5)), atol=1e-5)
@@ -270,7 +270,7 @@ def test_one_style_in_all_rows_draws_what_the_network_draws_and_half_of_it_is_it
     w = shipped.styles(np.random.default_rng(1).normal(size=(1, 512)))
     rows = np.repeat(w[:, None], 23, axis=1)
     whole = shipped.draw(rows)[0].astype(int)
-    network = weights.core().compile_model(shipped._synthesis, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    network = networks.core().compile_model(shipped._synthesis, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     raw = network(w.astype(np.float32))[0][0].transpose(1, 2, 0)
     assert np.abs(whole - np.clip((raw + 1) * 127.5, 0, 255)).max() <= 1
     half = shipped.draw(rows, half=True)[0]

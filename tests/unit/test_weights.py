@@ -11,7 +11,6 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ksame import weights
@@ -298,97 +297,3 @@ def test_every_weight_has_its_card():
         assert card, weight.name
         for fact in (weight.sha256, weight.carrier.package, weight.carrier.version, weight.licence):
             assert fact in card[0], (weight.name, fact)
-
-
-INPUTS = {
-    "yunet": (1, 3, 64, 96), "blazeface": (1, 192, 192, 3), "centerface": (1, 3, 64, 96),
-    "mesh": (1, 192, 192, 3), "iris": (1, 64, 64, 3), "emotion": (1, 64, 64, 1),
-    "age": (1, 3, 64, 64), "gender": (1, 3, 32, 32),
-}  # fmt: skip
-
-
-@pytest.mark.weights
-@pytest.mark.parametrize("name", INPUTS)
-def test_infer_is_the_plain_network_from_any_thread(name):
-    shape = INPUTS[name]
-    x = np.random.default_rng(0).random((3, *shape), dtype=np.float32)
-    core = weights.core()
-    model = core.read_model(weights.path(name))
-    model.reshape(shape)
-    plain = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    expected = [[np.array(value) for value in plain(each).values()] for each in x]
-    with ThreadPoolExecutor(3) as pool:
-        outputs = list(pool.map(lambda i: weights.infer(name, x[i % 3], shape=shape), range(9)))
-    for i, output in enumerate(outputs):
-        for mine, theirs in zip(output, expected[i % 3], strict=True):
-            np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.weights
-def test_a_network_that_was_let_go_is_opened_again():
-    x = np.random.default_rng(0).random(INPUTS["gender"], dtype=np.float32)
-    (before,) = weights.infer("gender", x)
-    weights.let_go("gender")
-    assert not any(key[0] == "gender" for key in weights._idle)
-    weights.get_ready("gender")
-    ready = {id(request) for request in weights._idle["gender", None, None].queue}
-    (after,) = weights.infer("gender", x)
-    np.testing.assert_array_equal(before, after)
-    now = {id(request) for request in weights._idle["gender", None, None].queue}
-    assert now == ready, "none was opened anew"
-
-
-@pytest.mark.weights
-def test_packed_weights_are_unpacked_once_and_both_requests_agree():
-    """OpenVINO alone gives nonsense for the second of two requests, and takes 100 MB more."""
-    x = np.random.default_rng(0).random((1, 160, 160, 3), dtype=np.float32)
-    weights.let_go("facenet")
-    with ThreadPoolExecutor(2) as pool:
-        outputs = list(pool.map(lambda _: weights.infer("facenet", x)[0], range(6)))
-    core = weights.core()
-    one = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1}
-    plain = core.compile_model(core.read_model(weights.path("facenet")), "CPU", one)
-    expected = np.array(plain(x)[0])
-    for output in outputs:
-        np.testing.assert_array_equal(output, outputs[0])
-        np.testing.assert_allclose(output, expected, atol=0.01 * np.linalg.norm(expected))
-    requests = list(weights._idle["facenet", None, None].queue)
-    assert len(requests) == 2
-    assert requests[0].unpacked is requests[1].unpacked
-    assert len(requests[0].unpacked) == pytest.approx(4 * weights.CATALOGUE["facenet"].size, rel=0.05)
-
-
-@pytest.mark.weights
-def test_weights_that_are_packed_in_another_way_are_left_to_openvino_alone(monkeypatch):
-    """A network of somebody else's may keep them so: then one stream serves both requests."""
-    x = np.random.default_rng(0).random((1, 160, 160, 3), dtype=np.float32)
-    weights.let_go("facenet")
-    (expected,) = weights.infer("facenet", x)
-    weights.let_go("facenet")
-    monkeypatch.setattr(weights, "_unpacked", lambda model: None)
-    with ThreadPoolExecutor(2) as pool:
-        outputs = list(pool.map(lambda _: weights.infer("facenet", x)[0], range(6)))
-    weights.let_go("facenet")
-    for output in outputs:
-        np.testing.assert_allclose(output, expected, atol=0.01 * np.linalg.norm(expected))
-
-
-@pytest.mark.weights
-def test_openvino_reports_to_nobody():
-    weights.core()
-    assert "openvino_telemetry" not in sys.modules
-
-
-@pytest.mark.weights
-def test_a_network_inside_a_bundle_is_opened(tmp_path, monkeypatch):
-    x = np.random.default_rng(0).random((1, 3, 32, 32))
-    (expected,) = weights.infer("gender", x)
-    bundle = tmp_path / "bundle"
-    with zipfile.ZipFile(bundle, "w") as archive:
-        archive.write(weights.path("gender"), "inner.onnx")
-    task = Weight("task", "", CATALOGUE["gender"].carrier, "a.task", sha(bundle.read_bytes()), 1, "MIT")
-    monkeypatch.setitem(weights.CATALOGUE, "task", task)
-    monkeypatch.setenv("KSAME_CACHE", str(tmp_path / "cache"))
-    weights.add("task", bundle)
-    (output,) = weights.infer("task", x, inner="inner.onnx")
-    np.testing.assert_array_equal(output, expected)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ksame.core import FloatArray, UsageError
 from ksame.geometry import MESH, MOUTH_LEFT, MOUTH_RIGHT, crop, five_points, similarity, to_frame
-from ksame.weights import infer
+from ksame.networks import infer
 
 __all__ = ["AGE_BANDS", "UNSURE", "Attributes", "age_band", "attributes", "male"]
 

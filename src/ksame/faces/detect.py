@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ksame.core import FloatArray, UsageError
 from ksame.geometry import crop
-from ksame.weights import infer
+from ksame.networks import infer
 
 __all__ = [
     "DETECTORS",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ksame.core import FloatArray
 from ksame.faces.detect import Boxes
 from ksame.geometry import MESH, crop, five_points, to_frame, transform
-from ksame.weights import get_ready, infer
+from ksame.networks import get_ready, infer
 
 __all__ = ["closer", "get_closer", "landmarks", "look", "roll_of", "square", "upright"]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame import weights
+from ksame import networks, weights
 from ksame.ahead import by_two
 from ksame.core import CannotGuarantee, FloatArray, IntArray, RandomState
 from ksame.faces import attributes
@@ -83,7 +83,7 @@ def masks(
     codes, gammas = ([by_two(partial(of, model), views) for views in people] for of in (code_of, gamma_of))
     apparent = [_apparent(views) for views in people]
     looks = _with_looks(gammas, apparent, pool, model)
-    weights.let_go("age")
+    networks.let_go("age")
     old = [{name: codes_of(views, name) for name in recognisers} for views in people]
     turns = np.stack([_turns(known, pool) for known in old])
     male, source = [one[0] for one in apparent], np.random.default_rng(rng)
@@ -97,7 +97,7 @@ def masks(
         chosen |= _taken(named, old, chosen)
         left = [i for i in left if i not in chosen and i not in empty]
         empty.update(i for i in left if i not in named)
-    weights.let_go("gender")
+    networks.let_go("gender")
     return [given.again(chosen[i]) if i in chosen else None for i in range(len(people))]
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame import weights
+from ksame import networks, weights
 from ksame.core import FaceSet, FloatArray, Guarantee, IntArray, Partition, UsageError, check_law
 from ksame.faces.attributes import age_band
 from ksame.gather import side_by_side
@@ -113,7 +113,7 @@ def made(
     own = _of_each_person(attributes, faces.subject)
     near = _embedded(faces, embedding, members, read)
     near, label, notes = _apart(near, own, faces.subject, k, label)
-    weights.let_go("yunet")  # which is open for the size of the photos
+    networks.let_go("yunet")  # which is open for the size of the photos
     rng = np.random.default_rng(seed)
     groups = select(near, k, label=label, partition=partition, subjects=faces.subject, rng=rng)
     found = portraits(

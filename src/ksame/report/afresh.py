@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame import media, weights
+from ksame import media, networks, weights
 from ksame.adhoc import obscured
 from ksame.apart import PREDICTED
 from ksame.core import UsageError
@@ -65,7 +65,7 @@ def afresh(
     paths = [photo.pixels for photo in photos if isinstance(photo.pixels, Path)]
     if len(paths) != len(photos):
         raise UsageError("A method is run afresh on photos that are files.")
-    weights.let_go(*weights.CATALOGUE)  # or attackers keep 1 GB beside what the method opens
+    networks.let_go(*weights.CATALOGUE)  # or attackers keep 1 GB beside what the method opens
     release = _release(certificate, paths, list(subjects), jobs)
     index = {str(path): i for i, path in enumerate(paths)}
     by_name = {photo.name: index[str(photo.path)] for photo in media.find(paths)}

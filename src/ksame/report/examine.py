@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ksame import media, utility, weights
+from ksame import media, networks, utility, weights
 from ksame.attack import background
 from ksame.attack.recognise import Recogniser, choose
 from ksame.attack.score import Result
@@ -156,7 +156,7 @@ def _photos(claim: Claim, asked: Asked, labels: str | Path | None, other: str | 
         )
     else:
         notes += _look_alikes(claim, sources, recognisers, look)
-    weights.let_go(*weights.CATALOGUE)  # large pictures take the detectors 0.6 GB
+    networks.let_go(*weights.CATALOGUE)  # large pictures take the detectors 0.6 GB
     return Report(
         certificate=claim.certificate,
         checks=claim.checks,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame import weights
+from ksame import networks
 from ksame.core import FloatArray, WeightsError
 
 __all__ = ["SIDE", "descriptors"]
@@ -27,7 +27,7 @@ _MEAN = np.array([122.782, 117.001, 104.298], np.float32)
 def descriptors(chips: NDArray[np.uint8]) -> FloatArray:
     """Return dlib's raw descriptors (n, 128) of chips (n, 150, 150, 3); safe to call from any thread."""
     x = ((chips - _MEAN) / np.float32(256)).transpose(0, 3, 1, 2)
-    return np.concatenate([weights.infer("dlib", chip[None])[0] for chip in x]).astype(np.float64)
+    return np.concatenate([networks.infer("dlib", chip[None])[0] for chip in x]).astype(np.float64)
 
 
 class _Tensors:
@@ -101,4 +101,4 @@ def _convolved(read: _Tensors, x: Any, before: int, filters: int, *, size: int, 
     return opset13.add(y, opset13.constant((bias * gamma + beta).reshape(1, -1, 1, 1)))
 
 
-weights.READERS["dlib"] = _network
+networks.READERS["dlib"] = _network

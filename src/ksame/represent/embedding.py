@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ksame import weights
+from ksame import networks, weights
 from ksame.core import FloatArray, UsageError, WeightsError
 from ksame.geometry import MESH, crop, five_points, similarity
 from ksame.represent.descriptor import descriptors
@@ -139,7 +139,7 @@ def _network(
         x = x.transpose(0, 3, 1, 2) if first else x
         # One by one: larger batches took sface no less time, mobilefacenet was exported for one face, and
         # OpenVINO 2026.4 crashes on batches of facenet. So a code also depends on nothing but its chip.
-        raw = np.concatenate([weights.infer(name, face[None], shape=shape)[0].reshape(1, -1) for face in x])
+        raw = np.concatenate([networks.infer(name, face[None], shape=shape)[0].reshape(1, -1) for face in x])
         length = np.linalg.norm(raw.astype(np.float64), axis=1, keepdims=True)
         with np.errstate(invalid="ignore"):  # nonsense is refused by ``finite``
             unit: FloatArray = raw / np.maximum(length, 1e-12)
@@ -152,7 +152,7 @@ def from_onnx(file: Path) -> Recogniser:
     """Return the recogniser in a file of one's own: see ``ksame.attack.recognise.from_onnx``."""
     no = f"{file.name} is not a recogniser:"
     try:
-        pictures = weights.inputs(file)
+        pictures = networks.inputs(file)
     except UsageError:
         raise UsageError(f"{no} it cannot be read as an ONNX network.") from None
     if len(pictures) != 1 or len(pictures[0]) != 4 or 3 not in (pictures[0][1], pictures[0][3]):
@@ -164,7 +164,7 @@ def from_onnx(file: Path) -> Recogniser:
         raise UsageError(f"{no} its picture must be square. Got {pictures[0]}.")
     shape = (1, 3, size, size) if first else (1, size, size, 3)
     try:
-        codes = weights.infer(file, np.zeros(shape, np.float32), shape=shape)
+        codes = networks.infer(file, np.zeros(shape, np.float32), shape=shape)
     except RuntimeError:
         raise UsageError(f"{no} it does not run on one picture of shape {shape}.") from None
     if len(codes) != 1 or codes[0].size < 16 or codes[0].size != max(codes[0].shape):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame import weights
+from ksame import networks, weights
 from ksame.core import FloatArray, UsageError
 from ksame.represent.wavelets import coarse, doubled, is_noise, quick
 
@@ -73,7 +73,7 @@ class Generator:
                 for part in ("Mapping", "Synthesis")
                 for end in (".xml", ".bin")
             ]
-        core = weights.core()
+        core = networks.core()
         return cls(_sha(files), core.read_model(*files[:2]), core.read_model(*files[2:]))
 
     @classmethod
@@ -88,7 +88,7 @@ class Generator:
         read = []
         for file in pair:
             try:
-                read.append(weights.core().read_model(file))
+                read.append(networks.core().read_model(file))
             except RuntimeError:
                 raise UsageError(f"{file} cannot be read as a network.") from None
         parts = [part for file in pair for part in (file, file.with_suffix(".bin")) if part.is_file()]
@@ -294,7 +294,7 @@ def _shown(drawn: Any) -> Any:
 def _compiled(network: Any, threads: int = 0) -> Any:
     """Return a network that uses all cores for one picture, or so many of them."""
     settings = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
-    return weights.core().compile_model(network, "CPU", settings | {"INFERENCE_NUM_THREADS": threads})
+    return networks.core().compile_model(network, "CPU", settings | {"INFERENCE_NUM_THREADS": threads})
 
 
 def _with_inner(network: Any) -> Any:

@@ -22,7 +22,7 @@ from ksame.geometry import (
     RIGHT_EYE,
     five_points,
 )
-from ksame.weights import infer
+from ksame.networks import infer
 
 __all__ = ["BLENDSHAPES", "DISTANCES", "blendshapes", "distances"]
 

@@ -1,0 +1,191 @@
+"""Networks in OpenVINO: opened once, asked from any thread, let go when they are done."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+import tempfile
+import threading
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from queue import Empty, LifoQueue
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame import weights
+from ksame.core import UsageError
+
+__all__ = ["READERS", "core", "get_ready", "infer", "inputs", "let_go"]
+
+_idle: dict[tuple[Any, ...], LifoQueue[Any]] = {}  # infer requests that nobody is using
+READERS: dict[str | Path, Callable[[Path], Any]] = {}
+"""Who makes a network of a file that OpenVINO cannot read, by the weight's name."""
+_opening: dict[tuple[Any, ...], threading.Lock] = defaultdict(threading.Lock)  # one at a time of each network
+
+
+def infer(
+    name: str | Path, x: NDArray[Any], *, inner: str | None = None, shape: tuple[int, ...] | None = None
+) -> list[NDArray[np.float32]]:
+    """Return the outputs of a network for one input; safe to call from any thread.
+
+    Parameters
+    ----------
+    name : str or Path
+        A weight of the catalogue that OpenVINO can read, .onnx or .tflite; or a file of one's own.
+    x : array
+        The network's input.
+    inner : str, optional
+        The file inside a bundle such as ``landmarker``.
+    shape : tuple of int, optional
+        The input's shape, for networks that take any; -1 leaves a side open.
+    """
+    idle = _idle.setdefault((name, inner, shape), LifoQueue())
+    request = _borrowed(idle, name, inner, shape)
+    request.infer({0: np.ascontiguousarray(x, dtype=np.float32)})
+    outputs = [np.array(tensor.data) for tensor in request.output_tensors]  # copies: it owns the buffers
+    idle.put(request)
+    return outputs
+
+
+def get_ready(name: str | Path, *, inner: str | None = None, shape: tuple[int, ...] | None = None) -> None:
+    """Open a network before ``infer`` is called with the same options: that takes up to a second."""
+    if (name, inner, shape) not in _idle:
+        idle = _idle.setdefault((name, inner, shape), LifoQueue())
+        idle.put(_borrowed(idle, name, inner, shape))
+
+
+def let_go(*names: str | Path) -> None:
+    """Free the memory of networks that will not be asked soon; a later ``infer`` opens them again."""
+    for key in list(_idle):
+        if key[0] in names:
+            del _idle[key]
+    _glibc("malloc_trim", 0)  # what was freed is kept otherwise, and another network needs as much
+
+
+def _glibc(function: str, *numbers: int) -> None:
+    """Call a function of the C library on memory; elsewhere than on Linux there is nothing to call."""
+    with suppress(OSError, AttributeError, TypeError):
+        getattr(ctypes.CDLL(None), function)(*numbers)
+
+
+def inputs(file: Path) -> list[tuple[int, ...]]:
+    """Return the shape of each input of a network in a file of one's own; -1 is a side left open."""
+    try:
+        model = core().read_model(file)
+    except RuntimeError:
+        raise UsageError(f"{file} cannot be read as a network.") from None
+    shapes = (port.get_partial_shape() for port in model.inputs)
+    return [
+        () if s.rank.is_dynamic else tuple(-1 if d.is_dynamic else d.get_length() for d in s) for s in shapes
+    ]
+
+
+def _borrowed(
+    idle: LifoQueue[Any], name: str | Path, inner: str | None, shape: tuple[int, ...] | None
+) -> Any:
+    """Return an infer request that nobody is using; new ones where all are in use."""
+    with suppress(Empty):
+        return idle.get_nowait()
+    with _opening[name, inner, shape]:
+        with suppress(Empty):
+            return idle.get_nowait()  # another thread opened the network meanwhile
+        mine, other = _requests(name, inner, shape)
+        idle.put(other)
+        return mine
+
+
+def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None) -> tuple[Any, Any]:
+    """Return two new infer requests of one compiled network, which share its weights and have a thread each.
+
+    Photos are processed in parallel threads, so there are as many of these as threads that ask at a time.
+    """
+    file = name if isinstance(name, Path) else weights.path(name)
+    with tempfile.TemporaryDirectory() as room:
+        if inner is not None:
+            with zipfile.ZipFile(file) as bundle:
+                file = Path(bundle.extract(inner, room))
+        model = READERS.get(name, core().read_model)(file)
+    if shape is not None:
+        model.reshape(shape)
+    unpacked = _unpacked(model)
+    # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 2}
+    settings["NUM_STREAMS"] = 1 if _packed(model) else 2  # OpenVINO 2026.4 computes nonsense in a second
+    settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
+    compiled = core().compile_model(model, "CPU", settings)
+    one, two = compiled.create_infer_request(), compiled.create_infer_request()
+    if unpacked is not None:
+        shapes = (1 if side.is_dynamic else side.get_length() for side in model.input(0).get_partial_shape())
+        nothing = np.zeros(tuple(shapes), np.float32)
+        for request in (one, two):
+            request.infer({0: nothing})  # copies them, in the order that the processor likes
+            request.unpacked = unpacked  # it may look at them again, so they live as long as it does
+        with suppress(AttributeError):  # elsewhere than on Windows
+            unpacked.madvise(mmap.MADV_DONTNEED)
+    del model
+    _glibc("malloc_trim", 0)  # to read a network takes as much memory again, and many are opened in a row
+    return one, two
+
+
+def _unpacked(model: Any) -> mmap.mmap | None:
+    """Unpack weights of int8 in a network, where it has any, and return what they are kept in.
+
+    Left to itself OpenVINO 2026.4 keeps them besides its own copy (FaceNet: 100 MB), and cannot work in two
+    streams. In a file without a name they can be forgotten once used.
+    """
+    from openvino import op
+
+    packed, scaled = set(_packed(model)), []
+    for times in model.get_ops():  # weights, as floats, times a scale: as in a .tflite
+        if times.get_type_name() == "Multiply":
+            floats, scale = (times.input_value(i).get_node() for i in (0, 1))
+            if floats.get_type_name() == "Convert" and scale.get_type_name() == "Constant":
+                scaled.append((times, floats.input_value(0).get_node(), scale))
+    scaled = [one for one in scaled if one[1] in packed]
+    if not scaled:
+        return None
+    with tempfile.TemporaryFile() as file:
+        file.truncate(4 * sum(bytes8.data.size for _, bytes8, _ in scaled))
+        room = mmap.mmap(file.fileno(), 0)
+    at = 0
+    for times, bytes8, scale in scaled:
+        floats = np.frombuffer(room, np.float32, bytes8.data.size, at).reshape(bytes8.data.shape)
+        np.multiply(bytes8.data, scale.data, out=floats)
+        times.output(0).replace(op.Constant(floats, shared_memory=True).output(0))
+        at += floats.nbytes
+    return room
+
+
+def _packed(model: Any) -> list[Any]:
+    """Return the weights of a network that are packed into 8 bits."""
+    constants = (one for one in model.get_ops() if one.get_type_name() == "Constant")
+    return [one for one in constants if one.get_element_type().get_type_name() in ("i8", "u8")]
+
+
+@cache
+def core() -> Any:
+    """Return the one OpenVINO core, imported late (0.3 s) and without its telemetry."""
+    # `import openvino` reports itself to its maker where openvino_telemetry is installed. A None in
+    # sys.modules makes that import fail, and OpenVINO then uses its own silent stand-in.
+    before = sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    try:
+        import openvino
+    finally:
+        if before is None:
+            del sys.modules["openvino_telemetry"]
+    # its first look at numpy, alone: two threads that take it at once wait for each other for ever
+    _ = openvino.Tensor(np.zeros(1, np.float32)).data
+    # M_MMAP_THRESHOLD: networks are given back as they are freed, not kept in pieces; pictures of 720p are
+    # kept, because to get as much from the system anew for each took 2 of 27 processor seconds of a clip
+    _glibc("mallopt", -3, 1 << 22)
+    # M_ARENA_MAX: what threads keep for themselves, eight times as often as there are cores, was 30 MB
+    _glibc("mallopt", -8, max(2, os.cpu_count() or 1))
+    return openvino.Core()
