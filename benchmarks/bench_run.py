@@ -69,12 +69,13 @@ def command(*words: str) -> tuple[float, float]:
     return seconds, peak
 
 
-def deface() -> str:
-    """Install deface in its own environment, once; return its command."""
-    home = Path(__file__).resolve().parents[1] / "build" / "deface"
+def deface(opencv: str = "") -> str:
+    """Install deface in its own environment, once, with a version of OpenCV; return its command."""
+    home = Path(__file__).resolve().parents[1] / "build" / f"deface{opencv}"
     if not (home / "bin" / "deface").exists():
         venv.create(home, with_pip=True)
-        subprocess.run([home / "bin" / "pip", "install", "-q", "deface==1.5.0"], check=True)
+        packages = ["deface==1.5.0", f"opencv-python{opencv}"]
+        subprocess.run([home / "bin" / "pip", "install", "-q", *packages], check=True)
     return str(home / "bin" / "deface")
 
 
