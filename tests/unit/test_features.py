@@ -57,13 +57,26 @@ def test_lids_and_brows_are_livelier_and_nothing_else(seed):
     brows = [*BROWS[0], *BROWS[1]]
     others = np.setdiff1d(np.arange(MESH), [*EYES, *brows])
     np.testing.assert_array_equal(lively[others], now[others])
-    np.testing.assert_array_equal(lively[:, 0], now[:, 0])
+    np.testing.assert_array_equal(lively[EYES, 0], now[EYES, 0])
     corners = [33, 133]
     off, usual, new = (mesh[105, 1] - mesh[corners, 1].mean() for mesh in (now, own, lively))
     # the corners of the eye are livelier too
     assert new - usual == pytest.approx(features.RAISED * (off - usual), abs=features.LIDS)
     for ring in (LEFT_EYE, RIGHT_EYE):
         assert (lively[list(ring[1:8]), 1] >= lively[list(ring[:8:-1]), 1]).all()  # lids do not cross
+
+
+def test_brows_that_are_knit_are_knit_further_and_a_turn_of_the_head_is_not():
+    own = shape()
+    left, right = map(list, BROWS)
+    for one, other in ((2.0, -2.0), (-1.5, 1.5), (2.0, 2.0), (2.0, 0.0)):
+        now = own.copy()
+        now[left, 0] += one
+        now[right, 0] += other
+        lively = features.livelier(now, own)
+        nearer = (features.KNIT - 1) * (one - other) / 2
+        np.testing.assert_allclose(lively[left] - now[left], [[nearer, 0]] * 10, atol=1e-9)
+        np.testing.assert_allclose(lively[right] - now[right], [[-nearer, 0]] * 10, atol=1e-9)
 
 
 def test_lids_that_nearly_meet_meet():

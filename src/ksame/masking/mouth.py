@@ -13,8 +13,8 @@ Picture = NDArray[np.float32]
 
 # Of the skin's light: what has less is no tooth, what has more may be one. Of its red: teeth have less than
 # the second, lips and tongue mostly more than the first. In 23 open mouths of two clips and of London teeth
-# had 0.8 to 1.4 of the light and 0.1 to 0.8 of the red.
-DIM, LIT = 0.65, 0.85
+# had 0.7 to 1.4 of the light and 0.1 to 0.8 of the red.
+DIM, LIT = 0.6, 0.78
 RED, PALE = 0.95, 0.75
 GREY = 0.05  # skin with less red is that of a grey film: there teeth are what is as light as it
 FLESH = np.array([1.1, 0.86, 0.88])  # the hue of lips and tongue beside the skin's
