@@ -365,9 +365,16 @@ def test_a_small_face_is_nearer_to_a_large_one_made_small(monkeypatch):
         drawn_small = new_face.draw(few, small, code)
         return cv2.absdiff(drawn_small, wanted)[top:bottom, left:right].mean()
 
-    at_twice_the_size = off()
+    larger = off()
     monkeypatch.setattr("ksame.masking.mask.SMALL", 0.0)
-    assert at_twice_the_size < 0.85 * off()
+    assert larger < 0.85 * off()
+
+
+def test_a_face_without_any_size_is_drawn():
+    view, new_face = people()[0], mask()
+    code = code_of(drawn.model(), view)
+    new = new_face.draw(view.rgb, np.full((MESH, 2), 50.0) + 1e-3 * view.points, code)
+    assert np.abs(new.astype(int) - view.rgb).max(axis=2).astype(bool).sum() < 100
 
 
 def test_the_nearest_covered_pixel():

@@ -67,7 +67,7 @@ WIDE = 30.0  # px of the model's frame: from how far around a part takes it
 BRIGHTER = 2.0  # times as much light falls on one cheek as on the other at most
 PATCHY = 1.2  # times as much on a part as on the face at most, besides: beyond are hair, hands and glasses
 TINTED = 1.12  # likewise in each colour
-SMALL = 128.0  # px: smaller faces are drawn at twice the size, or their lips would be ragged
+SMALL, TIMES = 128.0, 8  # px: smaller faces are drawn so many times larger at most, or lips would be ragged
 # 1 on the face, 0 on the ring around it, 1 on the eyes
 _INSIDE = np.repeat([1.0, 0.0, 1.0], [MESH, len(OVAL), len(EYES)])[:, None]
 
@@ -209,18 +209,16 @@ class Mask:
         size: tuple[int, ...],
     ) -> tuple[Picture, Picture]:
         """Return the new face on its place, and where it is opaque: t_bar + Phi_t beta (7.6)."""
-        if np.ptp(new, axis=0).max() < SMALL:
-            twice = self._painted(area, old, 2 * new + 0.5, code, (2 * size[0], 2 * size[1]))
-            picture, inside = (cv2.resize(one, size[1::-1], interpolation=cv2.INTER_AREA) for one in twice)
-            return picture, inside
+        times = int(np.clip(np.ceil(SMALL / max(float(np.ptp(new, axis=0).max()), 1.0)), 1, TIMES))
+        new, drawn = times * new + (times - 1) / 2, (times * size[0], times * size[1])
         large = np.ptp(new, axis=0).max() / (np.ptp(self.model.shape, axis=0).max() * self._scale)
         level = int(np.clip(np.floor(0.3 - np.log2(max(large, 1e-6))), 0, LEVELS - 1))
         at = np.vstack([with_ring(self.landmarks), eyeballs(self.landmarks, new)]) * self._scale / 2**level
         mesh = np.vstack([new, new[EYES]])
-        found = spread_over(mesh, self._triangles, np.hstack([at, _INSIDE]), size)
+        found = spread_over(mesh, self._triangles, np.hstack([at, _INSIDE]), drawn)
         picture = _seen(self.expressing(code, level, eyes=shut(new)), found[..., :2])
         paint_mouth(picture, new, mouth_of(code), np.median(skin_of(code), axis=0))
-        return picture, found[..., 2]
+        return _smaller(picture, times), _smaller(found[..., 2], times)
 
     def _changed(
         self,
@@ -388,6 +386,14 @@ def _seen(picture: Picture, places: Picture) -> Picture:
     at = np.ascontiguousarray(places)
     seen: Picture = cv2.remap(picture, at, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return seen
+
+
+def _smaller(picture: Picture, times: int) -> Picture:
+    """Return a picture a whole number of times smaller."""
+    height, width = picture.shape[:2]
+    size = width // times, height // times
+    less: Picture = picture if times == 1 else cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+    return less
 
 
 def _soft(inside: Picture, width: float) -> Picture:
