@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import drawn
 import oracles
-from ksame.geometry import BROWS, INNER_LIPS, LEFT_EYE, MESH, OVAL, RIGHT_EYE, similarity, transform
+from ksame.geometry import BROWS, LEFT_EYE, MESH, OVAL, RIGHT_EYE, similarity, transform
 from ksame.masking import features
 from ksame.masking.features import EYES, FEATURES, LOWER, MOUTH, UPPER
 
@@ -57,13 +57,26 @@ def test_lids_and_brows_are_livelier_and_nothing_else(seed):
     brows = [*BROWS[0], *BROWS[1]]
     others = np.setdiff1d(np.arange(MESH), [*EYES, *brows])
     np.testing.assert_array_equal(lively[others], now[others])
-    np.testing.assert_array_equal(lively[:, 0], now[:, 0])
+    np.testing.assert_array_equal(lively[EYES, 0], now[EYES, 0])
     corners = [33, 133]
     off, usual, new = (mesh[105, 1] - mesh[corners, 1].mean() for mesh in (now, own, lively))
     # the corners of the eye are livelier too
     assert new - usual == pytest.approx(features.RAISED * (off - usual), abs=features.LIDS)
     for ring in (LEFT_EYE, RIGHT_EYE):
         assert (lively[list(ring[1:8]), 1] >= lively[list(ring[:8:-1]), 1]).all()  # lids do not cross
+
+
+def test_brows_that_are_knit_are_knit_further_and_a_turn_of_the_head_is_not():
+    own = shape()
+    left, right = map(list, BROWS)
+    for one, other in ((2.0, -2.0), (-1.5, 1.5), (2.0, 2.0), (2.0, 0.0)):
+        now = own.copy()
+        now[left, 0] += one
+        now[right, 0] += other
+        lively = features.livelier(now, own)
+        nearer = (features.KNIT - 1) * (one - other) / 2
+        np.testing.assert_allclose(lively[left] - now[left], [[nearer, 0]] * 10, atol=1e-9)
+        np.testing.assert_allclose(lively[right] - now[right], [[-nearer, 0]] * 10, atol=1e-9)
 
 
 def test_lids_that_nearly_meet_meet():
@@ -113,44 +126,6 @@ def test_how_far_an_eye_is_shut():
     one[list(LEFT_EYE), 1] = one[LEFT_EYE[0], 1]
     left, right = features.shut(one)
     assert left == 1.0 > right
-
-
-def test_lips_of_a_picture_are_apart():
-    closed = shape()
-    closed[UPPER, 1] = closed[LOWER, 1]
-    apart = features.opened(closed)
-    gap = apart[LOWER, 1] - apart[UPPER, 1]
-    assert gap.max() == pytest.approx(features._GAP) and gap.min() > 1
-    np.testing.assert_array_equal(features.opened(apart), apart)
-    others = np.setdiff1d(np.arange(MESH), INNER_LIPS)
-    np.testing.assert_array_equal(apart[others], closed[others])
-
-
-@quick
-@given(seeds, st.floats(0.4, 2))
-def test_between_the_lips_are_the_colours_that_were_seen_there(seed, scale):
-    mesh = features.opened(shape()) * scale
-    colours = np.random.default_rng(seed).uniform(0, 255, (5, 3))
-    face = np.full((round(320 * scale), round(256 * scale), 3), 90, np.float32)
-    mouth = features.mouth(mesh)
-    before = face.copy()
-    mouth.paint(face, colours, np.full(3, 1e6))  # beside such skin nothing is as light as teeth
-    for _ in range(10):
-        row, column = (np.random.default_rng(seed).integers(side) for side in mouth.inside.shape[:2])
-        share = mouth.inside[row, column, 0]
-        wanted = mouth.shade[0, column, 0] * oracles.between_lips(mouth.height[row, column], colours)
-        y, x = mouth.place[0].start + row, mouth.place[1].start + column
-        np.testing.assert_allclose(face[y, x], (1 - share) * 90 + share * wanted, atol=1e-2)
-    middle = (mesh[13] + mesh[14]) / 2
-    x, y = middle.round().astype(int)
-    assert np.abs(face[y, x] - before[y, x]).max() > 1
-    left, centre = (mouth.shade[0, int(at) - mouth.place[1].start, 0] for at in (mesh[78, 0], x))
-    assert left < 0.7 < 0.99 < centre  # corners are dark
-    changed = np.abs(face - before).max(axis=2) > 0.5
-    rows, columns = np.nonzero(changed)
-    low, high = mesh[list(INNER_LIPS)].min(axis=0) - 4, mesh[list(INNER_LIPS)].max(axis=0) + 4
-    assert low[0] <= columns.min() and columns.max() <= high[0]
-    assert low[1] <= rows.min() and rows.max() <= high[1]
 
 
 def test_a_shut_eye_has_lids_of_skin():

@@ -23,7 +23,7 @@ AROUND = 0.04  # of a face's width: over how large a spot the colour of skin is 
 UNDER = 0.75  # of the light on a nose: a forehead that has less is under something
 CHEEKS = slice(0, 6), slice(6, 12)  # of SKIN
 _PARTS = *CHEEKS, slice(12, 15), slice(15, 17)  # and nose, and forehead
-_ROWS = 5  # colours between the upper lip and the lower one
+_ROWS = 8  # colours between the upper lip and the lower one
 _CORNERS = [33, 263, 168, 17]  # eyes' outer corners, bridge of the nose, lower lip
 
 
@@ -43,7 +43,7 @@ def gamma_of(model: AppearanceSpace, view: View) -> FloatArray:
 
 
 def code_of(model: AppearanceSpace, view: View) -> FloatArray:
-    """Return what a frame shows of a face, to draw it by: (936 + 1 + 51 + 15,).
+    """Return what a frame shows of a face, to draw it by: (936 + 1 + 51 + 24,).
 
     First where a closer look sees the landmarks, as the difference from the mesh on the model's frame: lids,
     brows and lips, which the network that finds faces does not follow well. Without the weight ``landmarker``
@@ -71,7 +71,7 @@ def landmarks_of(points: FloatArray, code: FloatArray, model: AppearanceSpace) -
 
 
 def mouth_of(code: FloatArray) -> FloatArray:
-    """Return the colours (5, 3) between the lips of a frame, from above to below, from ``code_of``."""
+    """Return the colours (8, 3) between the lips of a frame, from above to below, from ``code_of``."""
     return code[-3 * _ROWS :].reshape(_ROWS, 3)
 
 
@@ -134,10 +134,10 @@ def _at(rgb: NDArray[Any], places: FloatArray) -> FloatArray:
 
 
 def _between(rgb: NDArray[np.uint8], mesh: FloatArray) -> FloatArray:
-    """Return colours (5, 3) on lines between the lips, from above to below: of each the lighter part."""
+    """Return colours (8, 3) on lines between the lips, from above to below, away from the dark corners."""
     share = (np.arange(_ROWS) + 0.5)[:, None, None] / _ROWS
-    at = (1 - share) * mesh[UPPER[1:-1]] + share * mesh[LOWER[1:-1]]  # (5, 7, 2): without the corners
-    colours: FloatArray = np.percentile(_at(rgb, at), 75, axis=1)  # corners are dark, teeth are not
+    at = (1 - share) * mesh[UPPER[2:-2]] + share * mesh[LOWER[2:-2]]  # (8, 5, 2)
+    colours: FloatArray = np.percentile(_at(rgb, at), 65, axis=1)  # teeth are lighter than what is between
     return colours
 
 

@@ -32,13 +32,10 @@ from ksame.geometry import (
 from ksame.masking.features import (
     EYES,
     Lids,
-    Mouth,
     eyeballs,
     in_form,
     lids,
     livelier,
-    mouth,
-    opened,
     shut,
     with_eyes,
 )
@@ -54,6 +51,7 @@ from ksame.masking.look import (
     sharpness_of,
     skin_of,
 )
+from ksame.masking.mouth import paint as paint_mouth
 from ksame.masking.pictures import LEVELS, RIM, WIDER, pyramid, recoloured, scaled, softened, spread
 from ksame.render import around, meet, smooth
 from ksame.represent import AppearanceSpace
@@ -69,6 +67,7 @@ WIDE = 30.0  # px of the model's frame: from how far around a part takes it
 BRIGHTER = 2.0  # times as much light falls on one cheek as on the other at most
 PATCHY = 1.2  # times as much on a part as on the face at most, besides: beyond are hair, hands and glasses
 TINTED = 1.12  # likewise in each colour
+SMALL, TIMES = 128.0, 8  # px: smaller faces are drawn so many times larger at most, or lips would be ragged
 # 1 on the face, 0 on the ring around it, 1 on the eyes
 _INSIDE = np.repeat([1.0, 0.0, 1.0], [MESH, len(OVAL), len(EYES)])[:, None]
 
@@ -210,12 +209,16 @@ class Mask:
         size: tuple[int, ...],
     ) -> tuple[Picture, Picture]:
         """Return the new face on its place, and where it is opaque: t_bar + Phi_t beta (7.6)."""
+        times = int(np.clip(np.ceil(SMALL / max(float(np.ptp(new, axis=0).max()), 1.0)), 1, TIMES))
+        new, drawn = times * new + (times - 1) / 2, (times * size[0], times * size[1])
         large = np.ptp(new, axis=0).max() / (np.ptp(self.model.shape, axis=0).max() * self._scale)
         level = int(np.clip(np.floor(0.3 - np.log2(max(large, 1e-6))), 0, LEVELS - 1))
         at = np.vstack([with_ring(self.landmarks), eyeballs(self.landmarks, new)]) * self._scale / 2**level
         mesh = np.vstack([new, new[EYES]])
-        found = spread_over(mesh, self._triangles, np.hstack([at, _INSIDE]), size)
-        return _seen(self.expressing(code, level, eyes=shut(new)), found[..., :2]), found[..., 2]
+        found = spread_over(mesh, self._triangles, np.hstack([at, _INSIDE]), drawn)
+        picture = _seen(self.expressing(code, level, eyes=shut(new)), found[..., :2])
+        paint_mouth(picture, new, mouth_of(code), np.median(skin_of(code), axis=0))
+        return _smaller(picture, times), _smaller(found[..., 2], times)
 
     def _changed(
         self,
@@ -244,16 +247,13 @@ class Mask:
 
         ``eyes`` says how far each is shut. Deviation: a face in half the light has half the contrast, which
         no sum of axes says; so the light is a factor, by the colours of the skin. The axes brought glasses
-        and shadows of the person along, and recognisers were nearer. Between the lips are the frame's own
-        colours, of which the axes have hardly any.
+        and shadows of the person along, and recognisers were nearer.
         """
-        base, skin = self.base[level], skin_of(code)
-        light = self._light(skin, base.shape)
+        base = self.base[level]
+        light = self._light(skin_of(code), base.shape)
         face: Picture = light * base
-        between, *around_eyes = self._features[level]
-        for eye, much in zip(around_eyes, eyes, strict=True):
+        for eye, much in zip(self._lids[level], eyes, strict=True):
             eye.paint(face, much, light)
-        between.paint(face, mouth_of(code), np.median(skin, axis=0))
         return face
 
     def _light(self, skin: FloatArray, size: tuple[int, ...]) -> Picture:
@@ -299,20 +299,20 @@ class Mask:
         """
         shape = self.model.shape
         if self.picture is not None or not weights.cached("landmarker"):
-            return opened(shape)  # a picture was put on the shape by its own landmarks
+            return shape  # a picture was put on the shape by its own landmarks
         picture = np.clip(self.base[0], 0, 255).astype(np.uint8)
         seen = closer(picture, shape * self._scale) / self._scale
         oval = shape[list(OVAL)].astype(np.float32)
         deep = np.array([cv2.pointPolygonTest(oval, tuple(p), True) for p in shape.tolist()])
         # at the contour the picture has nothing to see
         share = np.clip(deep / (0.12 * np.ptp(shape[:, 0])), 0, 1)[:, None]
-        return opened(shape + share * (seen - shape))
+        return shape + share * (seen - shape)
 
     @cached_property
-    def _features(self) -> tuple[tuple[Mouth, Lids, Lids], ...]:
-        """Mouth and lids of the new face, in three sizes."""
+    def _lids(self) -> tuple[tuple[Lids, Lids], ...]:
+        """Lids of the new face, in three sizes."""
         meshes = [self.landmarks * self._scale / 2**level for level in range(LEVELS)]
-        return tuple((mouth(mesh), *lids(base, mesh)) for base, mesh in zip(self.base, meshes, strict=True))
+        return tuple(lids(base, mesh) for base, mesh in zip(self.base, meshes, strict=True))
 
     @cached_property
     def _skin(self) -> FloatArray:
@@ -386,6 +386,14 @@ def _seen(picture: Picture, places: Picture) -> Picture:
     at = np.ascontiguousarray(places)
     seen: Picture = cv2.remap(picture, at, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return seen
+
+
+def _smaller(picture: Picture, times: int) -> Picture:
+    """Return a picture a whole number of times smaller."""
+    height, width = picture.shape[:2]
+    size = width // times, height // times
+    less: Picture = picture if times == 1 else cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+    return less
 
 
 def _soft(inside: Picture, width: float) -> Picture:
