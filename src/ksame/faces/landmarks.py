@@ -89,7 +89,7 @@ def look(rgb: NDArray[np.uint8], centre: FloatArray, side: float, roll: float) -
     return transform(back, mesh.reshape(MESH, 3)[:, :2]), float(logit.item())
 
 
-def closer(rgb: NDArray[np.uint8], mesh: FloatArray, *, looks: int = 2) -> FloatArray:
+def closer(rgb: NDArray[np.uint8], mesh: FloatArray, *, looks: int = 3) -> FloatArray:
     """Return the mesh (468, 2) that a larger network sees in upright squares around a mesh, in the mean."""
     seen = []
     for view in VIEWS[:looks]:
