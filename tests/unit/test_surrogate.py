@@ -228,6 +228,21 @@ def test_codes_are_neither_too_near_to_the_mean_nor_too_far_out(seed, length):
     assert told["light"] == pytest.approx(asked, abs=8) and told["age"] == pytest.approx(wish["age"], abs=10)
 
 
+def test_who_is_ten_years_too_old_when_corrected_is_not_fine():
+    here = surrogate._Studio(SPACE, Artist(), np.zeros((4, 1)), {}, GROUPS, [{"gender": 4.0}] * 2, None, None)
+    wish = {"age": 30.0, "gender": 4.0, "smile": -1.5, "light": 60.0, "tone": 40.0, "yaw": 0.0}
+    here.wishes = [
+        wish | {name: SPACE.level[ATTRIBUTES.index(name)] for name in ("nose", "lips", "width")}
+    ] * 2
+    bad = []
+    for age in (36.0, 41.0):
+        seen = attributes_like(1, age=age, light=60, tone=40, yaw=0, ground=0, **NEUTRAL)
+        take = surrogate._Take(np.zeros(2), None, None, 0, 0, {}, np.zeros(2, bool), done=True)
+        told = SimpleNamespace(read=SPACE.centre[None], attributes=seen)
+        bad.append(here._badness(here._measured(take, told, 0), 0, []))
+    assert bad[0] < surrogate._FINE < bad[1]
+
+
 def test_skin_that_would_have_to_be_dyed_is_a_flaw():
     studio = surrogate._Studio(SPACE, Artist(), None, {}, GROUPS, [{}], None, None)
     flaws = []

@@ -279,8 +279,8 @@ def _table(kept: dict[str, float]) -> str:
 def _descent(kin: Sequence[Kin]) -> str:
     apart, unlike = sum(one.apart for one in kin), sum(one.unlike for one in kin)
     return (
-        f"Descent: to recognisers {apart} of {len(kin)} groups stand apart; {unlike} portraits are less like"
-        " their people than these are, or more like a group that does: see kinship in settings.json."
+        f"Descent: to recognisers {apart} of {len(kin)} groups stand apart; portraits that are less like"
+        f" their people than these are, or more like such a group: {unlike}; see kinship in settings.json."
     )
 
 

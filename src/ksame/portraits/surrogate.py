@@ -45,6 +45,7 @@ _APART = 0.15  # thresholds by which people are nearer to their own group, if it
 _STRANGE = 0.05  # by which a portrait may then be less like them than they are, else twice: see `kinship`
 _NEARER = 0.03  # by which it may be nearer to another group of one descent than to its own people
 _WORST = 3.0  # photos of members near a portrait that are a lesser evil than another descent
+_FAR = 2.0  # times what is near enough, beyond it, that count as a whole: 10 years are not fine, 13 were
 _STEP = 0.7  # of what is off, that a correction makes good
 _EXPOSED = 6.0, 0.1  # of L*, or as a share of it, at most: what is still off then
 _DARKER = 8.0  # of L*, at most, likewise: less light washes nothing out
@@ -417,7 +418,7 @@ class _Studio:
             for other in kept
             for name, code in take.faces.items()
         )
-        off = min(max(take.error - 1, 0.0) / 4, 0.5) * take.done
+        off = min(max(take.error - 1, 0.0) / _FAR, 0.5) * take.done
         return float(
             take.risky.sum() + 0.5 * alike + min(take.flaws, 0.9) / 2 + off + self._strange(take, number)
         )
