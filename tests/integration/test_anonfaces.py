@@ -86,7 +86,12 @@ def test_the_certificate_says_who_drew_and_who_judged(released):
     assert certificate["still_near"] == len(settings["still_near"])
     assert NON_COMMERCIAL in settings["notes"]
     assert any("groups of one kind only" in note for note in settings["notes"])
-    assert len(settings["attributes"]) == len(certificate["people_per_group"])
+    assert len(settings["attributes"]) == len(settings["kinship"]) == len(certificate["people_per_group"])
+    for one in settings["kinship"]:
+        assert (
+            set(one) == {"people", "least", "portrait", "apart", "unlike"} and one["least"] <= one["people"]
+        )
+    assert any("see kinship in settings.json" in note for note in settings["notes"])
     named = [name for name in settings["still_near"] if name in json.dumps(certificate)]
     assert not named  # who stays near is for the publisher alone
 

@@ -97,6 +97,8 @@ def test_losses(data):
     styles = [what for what in table["what"].unique() if "StyleGAN" in what]
     # beside every clustering and every embedding; the first of these is the generator's own line
     assert len(styles) == 3 + len(anonfaces_view.NETWORKS) + 1
+    related = set(table.loc[table["stage"] == "related", "what"])
+    assert related == {"k-Same-M", "k-Same-Eigen", anonfaces.RELEASED}
     assert (table["ours: rank-1 (%)"] <= table["1/k (%)"] + 1e-9).all(), "one face for k people is named once"
     assert "is above 1/k nowhere" in outcome.says
     mean = table.groupby("what")["ours: information loss"].mean()

@@ -94,10 +94,9 @@ def drawn(monkeypatch):
 
 def test_a_portrait_that_is_no_kin_of_its_people_is_tried_again(drawn, monkeypatch):
     """The first try for the second group is as like other people as its own; the second is not."""
-    usual = [0.25] * 4
-    # of the first group at a first look, corrected and noted, of the second at a first look
-    near = iter([*usual, 0.21, 0.21, 0.21, 0.05])
-    monkeypatch.setattr(surrogate, "kinship", lambda face, members, own, others: next(near, 0.25))
+    monkeypatch.setattr(
+        surrogate, "kinship", lambda face, members, own, others: 0.05 if face["sface"].item() == 100 else 0.25
+    )
     monkeypatch.setattr(turns, "_AHEAD", 1)
     found, artist = drawn(50.0, 50.0, 100.0, 150.0, 150.0)
     assert artist.drawn == 3 and not len(found.at_risk)
@@ -178,13 +177,13 @@ def test_skin_is_exposed_to_what_is_wished_for_but_not_far(drawn, monkeypatch):
     assert told == list(found.lights) == [measure.Light(1.0, 0.0)] * 2
     seen = SimpleNamespace(attributes=attributes_like(1, light=57.0, tone=40.0))
     studio = SimpleNamespace(
-        wishes=[{"light": 60.0, "tone": 40.0}, {"light": 90.0, "tone": 40.0}],
+        wishes=[{"light": light, "tone": 40.0} for light in (60.0, 90.0, 30.0)],
         space=SPACE,
         _measured=lambda take, seen, number: take,
     )
     take = surrogate._Take(np.zeros(2), np.zeros((2, 2, 3)), seen, 0, 0, {}, np.zeros(1, bool))
-    exposed = [surrogate._Studio._exposed(studio, take, number).light.gain for number in (0, 1)]
-    assert exposed == pytest.approx([60 / 57, 63 / 57])
+    exposed = [surrogate._Studio._exposed(studio, take, number).light.gain for number in range(3)]
+    assert exposed == pytest.approx([60 / 57, 63 / 57, 49 / 57])
     dark = take._replace(seen=SimpleNamespace(attributes=attributes_like(1, light=30.0, tone=-50.0)))
     assert surrogate._Studio._exposed(studio, dark, 0).light == pytest.approx((36 / 30, 0))  # no such skin
 
@@ -227,6 +226,21 @@ def test_codes_are_neither_too_near_to_the_mean_nor_too_far_out(seed, length):
     told = dict(zip(ATTRIBUTES, SPACE.told(code[None])[0], strict=True))
     asked = wish["light"] + styles.LIGHTER["light"]
     assert told["light"] == pytest.approx(asked, abs=8) and told["age"] == pytest.approx(wish["age"], abs=10)
+
+
+def test_who_is_ten_years_too_old_when_corrected_is_not_fine():
+    here = surrogate._Studio(SPACE, Artist(), np.zeros((4, 1)), {}, GROUPS, [{"gender": 4.0}] * 2, None, None)
+    wish = {"age": 30.0, "gender": 4.0, "smile": -1.5, "light": 60.0, "tone": 40.0, "yaw": 0.0}
+    here.wishes = [
+        wish | {name: SPACE.level[ATTRIBUTES.index(name)] for name in ("nose", "lips", "width")}
+    ] * 2
+    bad = []
+    for age in (36.0, 41.0):
+        seen = attributes_like(1, age=age, light=60, tone=40, yaw=0, ground=0, **NEUTRAL)
+        take = surrogate._Take(np.zeros(2), None, None, 0, 0, {}, np.zeros(2, bool), done=True)
+        told = SimpleNamespace(read=SPACE.centre[None], attributes=seen)
+        bad.append(here._badness(here._measured(take, told, 0), 0, []))
+    assert bad[0] < surrogate._FINE < bad[1]
 
 
 def test_skin_that_would_have_to_be_dyed_is_a_flaw():
@@ -366,10 +380,23 @@ def test_groups_that_stand_apart_are_of_one_descent():
     here = studio(4.0, 4.0, -4.0, -4.0)
     assert [others.tolist() for others, _ in here.kin] == [[2, 3], [0, 1], [6, 7], [4, 5]]
     assert [here._apart(number) for number in range(4)] == [True, True, False, False]
-    assert here.kin[0][1] == pytest.approx(4.9 / 1.128, abs=0.2)
+    np.testing.assert_allclose(here.kin[0][1], 4.95 / 1.128, atol=0.1)
     assert not len(studio(-4.0, 4.0, 4.0, 4.0).kin[0][0])  # there are no other women
     take = SimpleNamespace(faces={"sface": np.array([[5.0]])})
-    assert [here._strange(take, number) for number in range(2)] == [0.9, 0.0]
+    assert [here._strange(take, number) for number in range(2)] == [surrogate._WORST, 0.0]
+    told = here._told(take, 0)
+    assert told.apart and told.unlike and not here._told(take, 1).unlike
+    assert told.people == pytest.approx(4.95 / 1.128, abs=0.1) and told.portrait < 0 <= told.least
+
+
+def test_who_is_nearer_to_a_group_that_stands_apart_than_to_their_own_is_strange():
+    places = np.array([[0.0, 1.0], [0.0, -1.0], [1.9, 0.0], [2.0, 0.0]])
+    groups, wishes = Partition([0, 0, 1, 1], k=2), [{"gender": 4.0}] * 2
+    here = surrogate._Studio(SPACE, Artist(), places, {"sface": places}, groups, wishes, None, None)
+    here.kin[0] = (here.kin[0][0], np.zeros(2))  # so mixed that its own likeness asks for nothing
+    assert [theirs.tolist() for theirs in here.foreign[0]] == [[2, 3]] and not here.foreign[1]
+    near, far = (SimpleNamespace(faces={"sface": np.array([[x, 0.0]])}) for x in (1.2, 0.0))
+    assert here._strange(far, 0) == 0 and here._strange(near, 0) == surrogate._WORST
 
 
 @settings(max_examples=15)

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ksame.core import FloatArray, Partition, Space, WeightsError
-from ksame.experiments.anonfaces_drawn import Painter, assessed, painter
+from ksame.experiments.anonfaces_drawn import Painter, assessed, painter, released
 from ksame.experiments.anonfaces_view import (
     View,
     adjusted,
@@ -37,6 +37,7 @@ from ksame.utility.measures import entropy
 KS = (3, 5, 9, 14, 20)  # the paper has all from 2 to 20; half of the faces would be those of 2
 DRAWN = (5, 9, 20)  # those of the StyleGAN
 STYLEGAN = "StyleGAN (ours)"
+RELEASED = "AnonFACES (ksame run)"
 SEEDS = 10  # of the clusterings that draw
 RUNS, PROBES = 3, 50  # [A 5.1]
 CLUSTERINGS: Mapping[str, Callable[..., Partition]] = {
@@ -133,7 +134,7 @@ def losses(data: Data) -> Outcome:
 
 
 def _by_styles(view: View, able: Painter, spaces: Mapping[str, FloatArray]) -> list[tuple[Any, ...]]:
-    """Return the rows of means of styles, over embeddings and clusterings [A fig. 9, 10]."""
+    """Return the rows of means of styles, over embeddings and clusterings, and of releases [A fig. 9, 10]."""
     first = next(iter(spaces))
     runs = [("a: embedding", name, name, "hierarchical, ward") for name in spaces if name != first]
     runs.insert(0, ("c: generator", STYLEGAN, first, "hierarchical, ward"))
@@ -144,6 +145,10 @@ def _by_styles(view: View, able: Painter, spaces: Mapping[str, FloatArray]) -> l
         for k in fitting(view, DRAWN):
             groups = CLUSTERINGS[clustering](spaces[embedding], k, rng=0)
             rows.append((stage, what, k, *compared(view, able.means(view, groups))))
+    ks = fitting(view, DRAWN)
+    rows += [
+        ("related", RELEASED, k, *compared(view, new)) for k, new in zip(ks, released(view, ks), strict=True)
+    ]
     return rows
 
 
@@ -271,7 +276,7 @@ def _draw_losses(table: pd.DataFrame, view: View, first: str) -> Figure:
         ax.axhline(view.threshold, color="black", ls=":", lw=1, label="threshold")
         _lines(ax, rows, "what", loss, "mean distance to the originals")
         ax.set(title=stage, ylim=(0.9 * min(view.threshold, table[loss].min()), 1.05 * table[loss].max()))
-    shown = table[table["what"].isin([first, "random", "k-Same-M", "k-Same-Eigen", STYLEGAN])]
+    shown = table[table["what"].isin([first, "random", "k-Same-M", "k-Same-Eigen", STYLEGAN, RELEASED])]
     _lines(axes[3], shown, "what", "ours: within the threshold (%)", "people within the threshold (%)")
     ks = np.unique(table["k"])
     axes[3].plot(ks, 100 / ks, "k--", lw=1, label="1/k")

@@ -20,14 +20,14 @@ from ksame.core import FloatArray, IntArray, Partition, WeightsError
 from ksame.experiments.anonfaces_view import View, adjusted, compared, drawn, fitting, found_by, view_of
 from ksame.experiments.base import Data, Outcome, codes_of
 from ksame.partition import hierarchical
-from ksame.portraits.group import judges
+from ksame.portraits.group import judges, looked, made
 from ksame.portraits.measure import attributes_of, largest
 from ksame.portraits.surrogate import known, portraits
 from ksame.replace import mix
 from ksame.represent.generator import GeneratorSpace, features
 from ksame.represent.synthesis import Generator
 
-__all__ = ["Painter", "assessed", "painter"]
+__all__ = ["Painter", "assessed", "painter", "released"]
 
 KS = (5, 10, 20)  # a group's portrait, judged, takes some seconds
 DELTA = 0.3  # of random weights, as a share of their mean [A 5.1]
@@ -83,6 +83,17 @@ class Painter(NamedTuple):
         return seen_in(view, self.space.draw(each, self.generator, half=True))[groups.labels]
 
 
+def released(view: View, ks: Sequence[int]) -> Iterator[NDArray[Any]]:
+    """Yield for each k what the recogniser makes of each person's new face (n, e), as ``ksame run`` does it.
+
+    It keeps genders and dark skin apart before it groups, and each portrait is judged.
+    """
+    seen = looked(view.faces, GeneratorSpace.shipped())
+    for k in ks:
+        found = made(view.faces, k, seen=seen, seed=1)
+        yield seen_in(view, found.pictures)[found.output]
+
+
 def painter(view: View) -> Painter | WeightsError:
     """Return the generator that is shipped with the people's styles, or why it is not here."""
     try:
@@ -108,10 +119,10 @@ def assessed(data: Data) -> Outcome:
     view = view_of(data)
     able = painter(view)
     rows, last = [], view.seen
-    looked = None if isinstance(able, WeightsError) else _Looked.at(view, able)
+    people = None if isinstance(able, WeightsError) else _Looked.at(view, able)
     for k in fitting(view, KS):
         groups = hierarchical(view.seen, k)
-        for generator, how, new, again in (*_modelled(view, groups), *_generated(view, groups, looked)):
+        for generator, how, new, again in (*_modelled(view, groups), *_generated(view, groups, people)):
             rows.append((generator, how, k, *compared(view, new), *_attacked(view, new, again), 100 / k))
             last = new
     columns = ["generator", "faces", "k", "ours: information loss", "ours: within the threshold (%)"]
@@ -162,16 +173,16 @@ class _Looked(NamedTuple):
         return seen_in(view, found.drawn)[groups.labels]
 
 
-def _generated(view: View, groups: Partition, looked: _Looked | None) -> Iterator[Tried]:
+def _generated(view: View, groups: Partition, people: _Looked | None) -> Iterator[Tried]:
     """Yield means of styles, and portraits as they are published; nothing where there is no generator."""
-    if looked is None:
+    if people is None:
         return
-    able, name = looked.able, "StyleGAN (ours)"
+    able, name = people.able, "StyleGAN (ours)"
     for how, adjust in ((PLAIN, False), (ADJUSTED, True)):
         new = able.means(view, groups, adjust=adjust)
         yield name, how, new, new
     yield name, RANDOM, able.means(view, groups, rng=1), able.means(view, groups, rng=2)
-    yield name, PUBLISHED, looked.published(view, groups, 1), looked.published(view, groups, 2)
+    yield name, PUBLISHED, people.published(view, groups, 1), people.published(view, groups, 2)
 
 
 def _attacked(view: View, new: NDArray[Any], again: NDArray[Any]) -> tuple[float, float]:

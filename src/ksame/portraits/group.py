@@ -15,7 +15,7 @@ from ksame.faces.attributes import age_band
 from ksame.gather import side_by_side
 from ksame.partition import parts, select
 from ksame.portraits.measure import attributes_of, largest
-from ksame.portraits.surrogate import THRESHOLDS, Portraits, known, portraits, recognised, smiles
+from ksame.portraits.surrogate import THRESHOLDS, Kin, Portraits, known, portraits, recognised, smiles
 from ksame.represent import EigenSpace
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace, features
 from ksame.represent.synthesis import Generator
@@ -139,7 +139,7 @@ def made(
         pictures,
         found.codes[groups.labels],
         guarantee,
-        (*notes, *([NON_COMMERCIAL] if shipped else []), _table(kept)),
+        (*notes, *([NON_COMMERCIAL] if shipped else []), _table(kept), _descent(found.kin)),
         tuple(dict.fromkeys(name for name in used if name in weights.CATALOGUE)),
         {
             "generator": draws.digest,
@@ -150,7 +150,7 @@ def made(
             "non_commercial": shipped,
             "kept_together": kept,
         },
-        {"still_near": names, "attributes": _asked(found)},
+        {"still_near": names, "attributes": _asked(found), "kinship": _kinship(found.kin)},
     )
 
 
@@ -274,6 +274,22 @@ def _kept(own: FloatArray, groups: IntArray, subjects: NDArray[Any]) -> dict[str
 def _table(kept: dict[str, float]) -> str:
     told = ", ".join(f"{name} {share:.0%}" for name, share in kept.items())
     return f"People in groups of one kind only: {told}."
+
+
+def _descent(kin: Sequence[Kin]) -> str:
+    apart, unlike = sum(one.apart for one in kin), sum(one.unlike for one in kin)
+    return (
+        f"Descent: to recognisers {apart} of {len(kin)} groups stand apart; portraits that are less like"
+        f" their people than these are, or more like such a group: {unlike}; see kinship in settings.json."
+    )
+
+
+def _kinship(kin: Sequence[Kin]) -> list[dict[str, float | bool]]:
+    """Return for each group how much nearer its people and its portrait are to it than to others."""
+    return [
+        {name: value if isinstance(value, bool) else round(value, 3) for name, value in one._asdict().items()}
+        for one in kin
+    ]
 
 
 def _at_risk(

@@ -30,7 +30,8 @@ from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
 from ksame.represent.synthesis import Generator
 
 __all__ = [
-    "MALE", "NEUTRAL", "SMILING", "THRESHOLDS", "Portraits", "known", "portraits", "recognised", "smiles",
+    "MALE", "NEUTRAL", "SMILING", "THRESHOLDS", "Kin", "Portraits", "known", "portraits", "recognised",
+    "smiles",
 ]  # fmt: skip
 
 _FLAWED = {"ground": 3.6, "hat": -2.35, "glasses": -1.6}  # from where on there is what nobody asked for
@@ -42,12 +43,26 @@ _FINE = 0.2  # nobody is recognised, and the picture has hardly a flaw
 _UNASKED = 0.5  # the flaw of what is rather a hat, a hand or a neighbour than not: never fine
 _APART = 0.15  # thresholds by which people are nearer to their own group, if it is of one descent
 _STRANGE = 0.05  # by which a portrait may then be less like them than they are, else twice: see `kinship`
+_NEARER = 0.03  # by which it may be nearer to another group of one descent than to its own people
+_WORST = 3.0  # photos of members near a portrait that are a lesser evil than another descent
+_FAR = 2.0  # times what is near enough, beyond it, that count as a whole: 10 years are not fine, 13 were
 _STEP = 0.7  # of what is off, that a correction makes good
 _EXPOSED = 6.0, 0.1  # of L*, or as a share of it, at most: what is still off then
+_DARKER = 8.0  # of L*, at most, likewise: less light washes nothing out
 _WARMER = 3.0  # of b*, at most, likewise
 _TRIES, _MORE = 5, 3  # random faces more for a group whom no weights protect, and for one of one descent
 _HELPERS = 2  # at most: each draws, looks and judges by itself
 _SHRUNK = (1.0, 0.8, 0.64)  # of what is special about a code: too far out there is no face
+
+
+class Kin(NamedTuple):
+    """How much nearer faces are to a group's people than to others of its gender: see ``kinship``."""
+
+    people: float  # to one another
+    least: float  # of the person who is least like the others: how mixed the group is
+    portrait: float
+    apart: bool  # the people stand apart, as those of one descent do
+    unlike: bool  # the portrait is less like them than it should be, or more like others
 
 
 class Portraits(NamedTuple):
@@ -60,6 +75,7 @@ class Portraits(NamedTuple):
     seen: FloatArray  # (g, a): those that the pictures have; NaN where no face is found
     guarantee: Guarantee
     at_risk: IntArray  # rows of faces that a recogniser takes for their group's portrait: private
+    kin: Sequence[Kin]  # g: private
 
 
 def portraits(
@@ -189,24 +205,43 @@ class _Studio:
         ]
 
     @cached_property
-    def kin(self) -> list[tuple[IntArray, float]]:
-        """For each group the faces of others of its gender, and how much nearer its people are to it."""
+    def kin(self) -> list[tuple[IntArray, FloatArray]]:
+        """For each group the faces of others of its gender, and how much nearer its own are to it (m,)."""
         found = []
-        for number, rows in enumerate(self.partition.groups):
-            man = self.wishes[number]["gender"] > 0
-            like = [(wish["gender"] > 0) == man and i != number for i, wish in enumerate(self.wishes)]
-            others = np.flatnonzero(np.array(like)[self.partition.labels])
-            each = [
-                kinship(
-                    {name: codes[row] for name, codes in self.members.items()},
-                    self.members,
-                    rows[self.subjects[rows] != self.subjects[row]],
-                    others,
-                )
-                for row in rows
-            ]
-            found.append((others, float(np.mean(each))))
+        for number in range(len(self.wishes)):
+            others = np.flatnonzero(np.array(self._like(number))[self.partition.labels])
+            found.append((others, self._kinships(number, others)))
         return found
+
+    @cached_property
+    def foreign(self) -> list[list[IntArray]]:
+        """For each group the faces of each group of its gender that stands apart, and that it is not of."""
+        groups = self.partition.groups
+        apart = [self._apart(other) for other in range(len(groups))]
+        found = []
+        for number in range(len(groups)):
+            some = [groups[other] for other in np.flatnonzero(np.array(self._like(number)) & apart)]
+            found.append([theirs for theirs in some if self._kinships(number, theirs).mean() > 0])
+        return found
+
+    def _like(self, number: int) -> list[bool]:
+        """Return which other groups are of a group's gender."""
+        man = self.wishes[number]["gender"] > 0
+        return [(wish["gender"] > 0) == man and i != number for i, wish in enumerate(self.wishes)]
+
+    def _kinships(self, number: int, others: IntArray) -> FloatArray:
+        """Return how much nearer each face of a group is to its other people than to others (m,)."""
+        rows = self.partition.groups[number]
+        each = [
+            kinship(
+                {name: codes[row] for name, codes in self.members.items()},
+                self.members,
+                rows[self.subjects[rows] != self.subjects[row]],
+                others,
+            )
+            for row in rows
+        ]
+        return np.array(each)
 
     def tries(self, number: int) -> int:
         """Return how often another random face is tried for a group at most."""
@@ -278,7 +313,8 @@ class _Studio:
         guarantee = Guarantee("k-anonymity", self.partition.k, self.partition.bound)
         codes, lights, drawn = zip(*((take.code, take.light, take.picture) for take in takes), strict=True)
         at_risk = np.sort(np.concatenate(stuck))
-        return Portraits(np.stack(codes), lights, drawn, wished, seen, guarantee, at_risk)
+        kin = [self._told(take, number) for number, take in enumerate(takes)]
+        return Portraits(np.stack(codes), lights, drawn, wished, seen, guarantee, at_risk, kin)
 
     def _tried(self, number: int, plan: FloatArray, kept: Sequence[_Take]) -> _Take:
         """Draw what a group is to be drawn from, and judge it; correct it if it is fine beside what is kept.
@@ -354,7 +390,7 @@ class _Studio:
         skin, wish = named(take.seen), self.wishes[number]
         now = max(skin["light"], 2 * _EXPOSED[0])
         most = max(_EXPOSED[0], _EXPOSED[1] * now)
-        to = now + float(np.clip(wish["light"] - now, -most, most))
+        to = now + float(np.clip(wish["light"] - now, -max(_DARKER, most), most))
         warmer = yellow(to, wish["tone"]) - yellow(skin["light"], skin["tone"])
         light = Light(to / now, float(np.nan_to_num(np.clip(warmer, -_WARMER, _WARMER))))
         return self._measured(take, seen_exposed(take.seen, light, self.space), number)._replace(light=light)
@@ -382,22 +418,33 @@ class _Studio:
             for other in kept
             for name, code in take.faces.items()
         )
-        off = min(max(take.error - 1, 0.0) / 4, 0.5) * take.done
+        off = min(max(take.error - 1, 0.0) / _FAR, 0.5) * take.done
         return float(
             take.risky.sum() + 0.5 * alike + min(take.flaws, 0.9) / 2 + off + self._strange(take, number)
         )
 
     def _strange(self, take: _Take, number: int) -> float:
-        """Return how much less like its people a take is than they are to one another, below 1.
+        """Return how much less like its people a take is than they are to one another, or like others.
 
         It is what tells descent: a white woman in the dark has a black woman's skin, and no nearer kin among
-        black women than among others.
+        black women than among others; a black woman's face in lighter skin has nearer kin among them than
+        among the people, of mixed descent, whom it is to stand for.
         """
-        others, usual = self.kin[number]
-        near = kinship(take.faces, self.members, self.partition.groups[number], others)
+        (others, each), own = self.kin[number], self.partition.groups[number]
         most = _STRANGE if self._apart(number) else 2 * _STRANGE
-        return float(np.clip((usual - near) / most - 1, 0, 0.9))
+        less = [(each.mean() - kinship(take.faces, self.members, own, others)) / most]
+        less += [-kinship(take.faces, self.members, own, theirs) / _NEARER for theirs in self.foreign[number]]
+        return float(np.clip(max(less) - 1, 0, _WORST))
+
+    def _told(self, take: _Take, number: int) -> Kin:
+        """Return what is to be said of a group's descent and its portrait's."""
+        (others, each), rows = self.kin[number], self.partition.groups[number]
+        own = self.subjects[rows]
+        least = min(float(each[own == who].mean()) for who in np.unique(own))
+        near = kinship(take.faces, self.members, rows, others)
+        unlike = self._strange(take, number) >= _FINE
+        return Kin(float(each.mean()), least, near, self._apart(number), unlike)
 
     def _apart(self, number: int) -> bool:
         """Return whether a group's people are so near to one another that they are of one descent."""
-        return self.kin[number][1] > _APART
+        return bool(self.kin[number][1].mean() > _APART)

