@@ -21,9 +21,7 @@ from ksame import media, utility
 from ksame.attack.recognise import Recogniser
 from ksame.attack.see import Seen, see
 from ksame.core import FloatArray, IntArray
-from ksame.faces.detect import residual
-from ksame.faces.landmarks import landmarks
-from ksame.faces.left import grown
+from ksame.faces.left import left_over
 from ksame.faces.track import Track
 from ksame.gather import Source, Watch, side_by_side
 from ksame.geometry import with_ring
@@ -31,8 +29,6 @@ from ksame.report.evidence import matched
 from ksame.utility.video import flicker, motion, stilled, unchanged
 
 Grey = NDArray[np.uint8]  # (h, w)
-LOOK = 640  # px: the longest side at which the second detector searches
-SURE = 0.75  # the score from which it needs no mesh to agree
 TOGETHER = 4e6  # pixels of the frames that are looked at together
 
 
@@ -276,11 +272,7 @@ def _left(moment: Moment, tracks: Sequence[Track], meshes: FloatArray) -> bool:
     there = [track.box[moment.frame - track.start] for track in tracks if moment.frame in track.frames]
     around = [with_ring(mesh) for mesh in meshes]
     boxes = np.array([*there, *(np.hstack([ring.min(axis=0), ring.max(axis=0)]) for ring in around)])
-    boxes = boxes.reshape(-1, 4)
-    scale = min(1.0, LOOK / max(moment.new.shape[:2]))
-    small = _alike(moment.new, tuple(max(1, round(side * scale)) for side in moment.new.shape[:2]))
-    found = residual(small, scale * grown(boxes))
-    return bool(len(found)) and bool(((landmarks(small, found)[1] >= 0.5) | (found.score >= SURE)).any())
+    return bool(len(left_over(moment.new, boxes.reshape(-1, 4), (1, 2, 3))))
 
 
 def _joined(parts: Sequence[Watched], counts: tuple[int, int]) -> Watched:
