@@ -106,7 +106,7 @@ def crop(rgb: NDArray[np.uint8], matrix: FloatArray, width: int, height: int) ->
     """
     scale = float(np.sqrt(abs(np.linalg.det(matrix[:, :2]))))
     if scale < 0.5:  # bilinear sampling skips pixels below one half: shrink what is seen by area first
-        step = 2 ** int(np.log2(1 / scale))
+        step = 2 ** int(np.log2(min(1 / scale, *rgb.shape[:2])))  # no more than there is to shrink
         left, top, right, bottom = _within(rgb, matrix, (width, height), step)
         part = rgb[top:bottom, left:right]
         h, w = part.shape[:2]  # a block that the border cuts is filled up with it

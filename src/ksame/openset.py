@@ -31,8 +31,8 @@ from ksame.scenes import Paint, file_names, painted
 VIEWS = 16  # looks at each person that the new face is tried on
 SHIFTED = (
     "the new face is one of a pool of people who do not exist, with the expression, part of the form, the"
-    " height of the brows, the light, the colour of the skin and coarse shades of the old one; that"
-    " recognisers do not see through it is measured, not promised"
+    " height of the brows, the light, the colours of the skin and between the lips and coarse shades of the"
+    " old one; that recognisers do not see through it is measured, not promised"
 )
 FREE = "--pool parametric takes faces that are free of that, and look less real."
 PIXELS = "old pixels were changed, not replaced: moles, scars and wrinkles are still there"

@@ -295,9 +295,8 @@ def cover(photo: NDArray[np.uint8], boxes: FloatArray) -> NDArray[np.uint8]:
     ellipses = covered_by(boxes).reshape(-1, 2, 2)
     for low, high in ellipses:
         _ellipse(under, low, high)
-    for low, high in sorted(
-        ellipses, key=lambda box: np.ptp(box, axis=0).prod()
-    ):  # large ones hide small ones
+    by_size = sorted(ellipses, key=lambda box: np.ptp(box, axis=0).prod())  # large ones hide small ones
+    for low, high in by_size:
         margin = (high - low) / 6 + 2
         left, top = np.clip(low - margin, 0, photo.shape[1::-1]).astype(int)
         right, bottom = np.clip(np.ceil(high + margin), 0, photo.shape[1::-1]).astype(int)

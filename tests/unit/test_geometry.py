@@ -105,6 +105,11 @@ def test_crop_that_shrinks_a_part_sees_what_the_whole_photo_shows(roll, scale, x
     assert np.abs(crop(photo, matrix, 40, 40).astype(int) - whole).max() <= 2
 
 
+def test_crop_from_afar_takes_no_more_memory_than_the_photo():
+    photo = np.full((30, 50, 3), 70, np.uint8)  # blocks of 2**30 pixels would be 3 exabytes
+    assert (crop(photo, np.array([[1e-9, 0, 20], [0, 1e-9, 20]]), 40, 40) == 70).all()
+
+
 def test_crop_that_shrinks_keeps_positions():
     ramp = np.repeat(np.repeat(np.linspace(0, 250, 500)[None, :, None], 500, axis=0), 3, axis=2)
     photo = ramp.round().astype(np.uint8)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core import FloatArray
-from ksame.faces.detect import DETECTORS, Boxes, explained, residual
+from ksame.faces.detect import DETECTORS, Boxes, explained, residual, resized
 from ksame.faces.follow import box_of, same_face
 from ksame.faces.landmarks import landmarks
 from ksame.geometry import crop
@@ -41,7 +40,7 @@ def left_over(rgb: NDArray[np.uint8], covered: FloatArray, turned: Sequence[int]
     what that sees is a covered face, it was this one.
     """
     small, known = min(1.0, LOOK / max(rgb.shape[:2])), grown(covered)
-    left = residual(_smaller(rgb, small), known * small, turns=turned).moved(lambda points: points / small)
+    left = residual(resized(rgb, small), known * small, turns=turned).moved(lambda points: points / small)
     doubted = np.flatnonzero(left.score < SURE)
     denied = [row for row in doubted.tolist() if explained(_witnessed(rgb, left[[row]]), known).all()]
     return np.delete(left.xyxy, denied, axis=0)
@@ -65,10 +64,3 @@ def grown(boxes: FloatArray) -> FloatArray:
     """
     half = np.maximum((boxes[:, 2:] - boxes[:, :2]) / 8, LEAST)
     return np.hstack([boxes[:, :2] - half, boxes[:, 2:] + half])
-
-
-def _smaller(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
-    if scale == 1:
-        return rgb
-    size = round(rgb.shape[1] * scale), round(rgb.shape[0] * scale)
-    return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
