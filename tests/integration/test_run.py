@@ -83,12 +83,14 @@ def test_the_same_seed_gives_the_same_bytes(options, people, tmp_path, cli):
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
-def test_without_a_seed_two_runs_have_nothing_in_common(people):
-    runs = [ksame.deidentify(people, 3, subjects="prefix", partition="random") for _ in range(2)]
-    assert not runs[0].files.keys() & runs[1].files.keys()
+def test_without_a_seed_runs_have_nothing_in_common(people):
+    runs = [ksame.deidentify(people, 3, subjects="prefix", partition="random") for _ in range(4)]
+    names = [name for run in runs for name in run.files]
+    assert len(set(names)) == len(names)
     groups = [{row.input: row.group for row in run.private.mapping} for run in runs]
-    assert groups[0] != groups[1]  # by chance once in 15,400 runs
-    assert runs[0].private.settings["seed"] != runs[1].private.settings["seed"]
+    # women and men are kept apart, so that two runs may agree by chance: one did in some hundred
+    assert any(one != groups[0] for one in groups[1:])
+    assert len({run.private.settings["seed"] for run in runs}) == len(runs)
 
 
 def test_all_partitions_can_be_chosen(people, tmp_path, cli):
