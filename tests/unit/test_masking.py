@@ -787,7 +787,9 @@ def lower_brows(monkeypatch, by):
         return upright
 
     monkeypatch.setattr("ksame.masking.brows.closer", see)
-    monkeypatch.setattr("ksame.masking.brows.weights.cached", lambda name: True)
+    monkeypatch.setattr(
+        "ksame.masking.brows.weights", SimpleNamespace(cached=lambda name: True)
+    )  # for it alone
 
 
 @pytest.mark.parametrize("by", [3.0, -2.0])
