@@ -472,14 +472,14 @@ def test_between_is_the_naive_one():
 
 
 def test_surroundings_tell_where_a_hidden_face_went():
-    before = cv2.resize(np.random.default_rng(5).integers(0, 255, (40, 60, 3), dtype=np.uint8), (480, 320))
+    before = cv2.resize(np.random.default_rng(5).integers(0, 255, (40, 60), dtype=np.uint8), (480, 320))
     move = np.add(cv2.getRotationMatrix2D((240, 160), 4, 1.03), [[0, 0, 5], [0, 0, -3]])
     now = cv2.warpAffine(before, move, (480, 320))
     found = flow(before, now, np.array([200.0, 120, 280, 200]))
     assert np.abs(transform(found, FACE) - transform(move, FACE)).max() < 1.5
     assert flow(before, now, np.array([-90.0, 0, -60, 40])) is None
     assert flow(np.zeros_like(before), now, np.array([200.0, 120, 280, 200])) is None
-    other = cv2.resize(np.random.default_rng(6).integers(0, 255, (40, 60, 3), dtype=np.uint8), (480, 320))
+    other = cv2.resize(np.random.default_rng(6).integers(0, 255, (40, 60), dtype=np.uint8), (480, 320))
     assert flow(before, other, np.array([200.0, 120, 280, 200])) is None
 
 

@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 RGB = NDArray[np.uint8]  # (h, w, 3)
+Grey = NDArray[np.uint8]  # (h, w)
 PRESENT = 0.5  # presence from which a mesh is believed
 DRAWN = 0.99  # presence from which a face is drawn: above 0.9999 in the open, 0.5 to 0.99 behind a post
 MIN_EYES = 8.0  # px between the eyes of a face that is drawn
@@ -207,7 +208,7 @@ def again(rgb: RGB, mesh: FloatArray, xyxy: FloatArray) -> tuple[FloatArray, flo
     return follow(rgb, Chain(0, onto(mesh, xyxy), 0))
 
 
-def flow(before: RGB, now: RGB, xyxy: FloatArray) -> FloatArray | None:
+def flow(before: Grey, now: Grey, xyxy: FloatArray) -> FloatArray | None:
     """Return the similarity (2, 3) by which most of what is in and around a box has moved, if it has one."""
     centre, half = (xyxy[:2] + xyxy[2:]) / 2, xyxy[2:] - xyxy[:2]  # twice the box
     size = before.shape[1::-1]
@@ -215,13 +216,12 @@ def flow(before: RGB, now: RGB, xyxy: FloatArray) -> FloatArray | None:
     high = np.clip(centre + half, 0, size).astype(int)
     if before.shape != now.shape or (high - low).min() < 16:
         return None
-    part = cv2.cvtColor(before[low[1] : high[1], low[0] : high[0]], cv2.COLOR_RGB2GRAY)
+    part = before[low[1] : high[1], low[0] : high[0]]
     corners = cv2.goodFeaturesToTrack(part, 80, 0.01, 3)
     if corners is None or len(corners) < 8:
         return None
     start = (corners + low).astype(np.float32)
-    old, new = (cv2.cvtColor(x, cv2.COLOR_RGB2GRAY) for x in (before, now))
-    end, found, _ = cv2.calcOpticalFlowPyrLK(old, new, start, None, winSize=(15, 15), maxLevel=3)
+    end, found, _ = cv2.calcOpticalFlowPyrLK(before, now, start, None, winSize=(15, 15), maxLevel=3)
     hit = found[:, 0] == 1
     if hit.sum() < 8:
         return None
@@ -241,14 +241,15 @@ def within_reach(chain: Chain, xyxy: FloatArray) -> bool:
 
 
 def near(rgb: RGB, chain: Chain) -> Boxes:
-    """Return the face that a detector finds near a lost one, in views of several rolls; or none.
+    """Return the face that a detector finds near a lost one, upright or turned to one side; or none.
 
     Where the first one is silent the second is asked, upright only: turned it alone found 1 face in 114.
+    Turned to the other side it is looked for next time.
     """
     own = box_of(chain.mesh)
     centre, side = (own[:2] + own[2:]) / 2, float((own[2:] - own[:2]).max())
     roll = roll_of(five_points(chain.mesh))
-    for name, turn in (("yunet", 0.0), ("blazeface", 0.0), ("yunet", 0.9), ("yunet", -0.9)):
+    for name, turn in (("yunet", 0.0), ("blazeface", 0.0), ("yunet", -0.9 if chain.lost % 2 else 0.9)):
         a = 256 / (3 * side) * np.exp(-1j * (roll + turn))
         matrix = np.array([[a.real, -a.imag, 0.0], [a.imag, a.real, 0.0]])
         matrix[:, 2] = 128 - matrix[:, :2] @ centre

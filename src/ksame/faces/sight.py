@@ -27,6 +27,7 @@ from ksame.faces.follow import (
     PRESENT,
     RGB,
     Chain,
+    Grey,
     box_of,
     by_five,
     flow,
@@ -135,6 +136,7 @@ class _Seen(NamedTuple):
     number: int
     rgb: RGB
     small: RGB
+    grey: Grey  # of the small one
     cut: bool
     boxes: Boxes
 
@@ -180,8 +182,8 @@ def _searched(frames: Iterable[Picture], threads: int) -> Iterator[_Seen]:
     waiting: deque[tuple[Future[_Seen], float]] = deque()
     last = 0.0
     with ThreadPoolExecutor(threads) as pool:
-        for frame, small, change in ahead(_reduced(frames)):
-            waiting.append((pool.submit(_search, frame.index, frame.rgb, small, change), change))
+        for frame, small, grey, change in ahead(_reduced(frames)):
+            waiting.append((pool.submit(_search, frame.index, frame.rgb, small, grey, change), change))
             if len(waiting) > room(frame.rgb.nbytes, least=2 * threads, most=EARLY):
                 yield _judged(waiting, last)
                 last = waiting.popleft()[1]
@@ -190,18 +192,14 @@ def _searched(frames: Iterable[Picture], threads: int) -> Iterator[_Seen]:
             last = waiting.popleft()[1]
 
 
-def _reduced(frames: Iterable[Picture]) -> Iterator[tuple[Picture, RGB, float]]:
-    """Yield each picture, the same reduced, and how much it differs from the one before."""
+def _reduced(frames: Iterable[Picture]) -> Iterator[tuple[Picture, RGB, Grey, float]]:
+    """Yield each picture, the same reduced, that in grey, and how much it differs from the one before."""
     thumb: NDArray[np.float32] | None = None
     for frame in frames:
         small = resized(frame.rgb, min(1.0, SMALL / max(frame.rgb.shape[:2])))
-        before, thumb = thumb, _thumbnail(small)
-        yield frame, small, 0.0 if before is None else _change(before, thumb)
-
-
-def _thumbnail(rgb: RGB) -> NDArray[np.float32]:
-    small = cv2.resize(rgb, (32, 32), interpolation=cv2.INTER_AREA)
-    return np.asarray(small.mean(axis=2, dtype=np.float32))
+        grey = np.asarray(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), np.uint8)
+        before, thumb = thumb, cv2.resize(grey, (32, 32), interpolation=cv2.INTER_AREA).astype(np.float32)
+        yield frame, small, grey, 0.0 if before is None else _change(before, thumb)
 
 
 def _change(before: NDArray[np.float32], now: NDArray[np.float32]) -> float:
@@ -222,7 +220,7 @@ def _judged(waiting: deque[tuple[Future[_Seen], float]], last: float) -> _Seen:
     return waiting[0][0].result()._replace(cut=cut)
 
 
-def _search(index: int, rgb: RGB, small: RGB, change: float) -> _Seen:
+def _search(index: int, rgb: RGB, small: RGB, grey: Grey, change: float) -> _Seen:
     """Search one picture: thoroughly now and then or in a new scene, quickly every second time."""
     boxes = Boxes.none()
     if change > CHANGE or index % SWEEP == 0:
@@ -230,7 +228,7 @@ def _search(index: int, rgb: RGB, small: RGB, change: float) -> _Seen:
     elif index % EVERY == 0 or abs(change) > CHANGE:
         ratio = np.array(rgb.shape[1::-1]) / small.shape[1::-1]
         boxes = DETECTORS["yunet"][0](small).moved(lambda p: p * ratio)
-    return _Seen(index, rgb, small, False, boxes)
+    return _Seen(index, rgb, small, grey, False, boxes)
 
 
 def _thorough(rgb: RGB, small: RGB) -> Boxes:
@@ -260,7 +258,7 @@ class _Watcher:
         self.codes: dict[int, Future[FloatArray]] = {}  # by the numbers of rows
         self.chains: list[Chain] = []  # those that are followed or looked for
         self.names = 0
-        self.past: deque[tuple[int, RGB]] = deque(maxlen=MEMORY)  # reduced pictures, back to the last cut
+        self.past: deque[tuple[int, RGB, Grey]] = deque(maxlen=MEMORY)  # reduced, since the last cut
         self.places: dict[int, list[tuple[int, FloatArray]]] = {}  # chains and boxes of those pictures
         self.cuts: list[int] = []
         self.size = (0, 0)
@@ -278,7 +276,7 @@ class _Watcher:
         lost = [chain for chain in self.chains if not self._follow(seen, chain)]
         self._meet(seen, lost)
         self.chains = [chain for chain in self.chains if chain.lost <= PATIENCE and self._inside(chain)]
-        self.past.append((seen.number, seen.small))
+        self.past.append((seen.number, seen.small, seen.grey))
         self.places.pop(seen.number - MEMORY, None)
 
     def _follow(self, seen: _Seen, chain: Chain) -> bool:
@@ -317,7 +315,7 @@ class _Watcher:
             if chain.frame == seen.number and not chain.lost:
                 continue
             self._carry(seen, chain)
-            if chain.firm and chain.codes and not looked and (chain.lost <= 8 or chain.lost % 3 == 0):
+            if chain.firm and chain.codes and not looked and (chain.lost <= 3 or chain.lost % 3 == 0):
                 looked, found = True, near(seen.rgb, chain)
                 if len(found) and not self._taken(seen.number, found.xyxy[0], but=chain.name):
                     self._begin(seen, found, chain)
@@ -350,7 +348,7 @@ class _Watcher:
         """Move a face that nobody sees along with what is around it."""
         chain.lost += 1
         ratio = np.array(seen.rgb.shape[1::-1]) / seen.small.shape[1::-1]
-        move = flow(self.past[-1][1], seen.small, box_of(chain.mesh) / np.tile(ratio, 2))
+        move = flow(self.past[-1][2], seen.grey, box_of(chain.mesh) / np.tile(ratio, 2))
         if move is None:
             chain.mesh, chain.speed = chain.mesh + chain.speed, 0.8 * chain.speed
         else:
@@ -363,13 +361,13 @@ class _Watcher:
 
     def _carry_back(self, seen: _Seen, chain: Chain) -> None:
         """Move a new face without a mesh back to the last thorough search: it may have been there since."""
-        mesh, later = chain.mesh, seen.small
+        mesh, later = chain.mesh, seen.grey
         ratio = np.array(seen.rgb.shape[1::-1]) / seen.small.shape[1::-1]
-        for number, small in list(reversed(self.past))[: SWEEP - 1]:
-            move = flow(later, small, box_of(mesh) / np.tile(ratio, 2))
+        for number, _, grey in list(reversed(self.past))[: SWEEP - 1]:
+            move = flow(later, grey, box_of(mesh) / np.tile(ratio, 2))
             if move is None:
                 break
-            mesh, later = transform(move, mesh / ratio) * ratio, small
+            mesh, later = transform(move, mesh / ratio) * ratio, grey
             if self._taken(number, box_of(mesh), but=chain.name):
                 break
             self._add(number, chain.name, box_of(mesh), 0.0, mesh, 0.0, None)
@@ -382,7 +380,7 @@ class _Watcher:
     def _look_back(self, seen: _Seen, chain: Chain, until: int) -> None:
         """Follow a face backwards through the pictures in memory, as far as it was last seen."""
         back = replace(chain)
-        for number, small in reversed(self.past):
+        for number, small, _ in reversed(self.past):
             if until < seen.number and number <= until:
                 break
             ratio = np.array(seen.rgb.shape[1::-1]) / small.shape[1::-1]
