@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import zipfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -26,6 +26,10 @@ from ksame.core import UsageError
 __all__ = ["READERS", "core", "get_ready", "infer", "inputs", "let_go"]
 
 _idle: dict[tuple[Any, ...], LifoQueue[Any]] = {}  # infer requests that nobody is using
+_asked: Counter[tuple[str | Path, tuple[int, ...]]] = Counter()  # how often each network, for which sizes
+_usual: dict[str | Path, set[tuple[int, ...]]] = defaultdict(set)  # those for which it is opened
+LARGE = 8_000_000  # bytes of a network's file
+OFTEN, SIZES = 16, 2  # from how often on, and how many of them at most
 READERS: dict[str | Path, Callable[[Path], Any]] = {}
 """Who makes a network of a file that OpenVINO cannot read, by the weight's name."""
 _opening: dict[tuple[Any, ...], threading.Lock] = defaultdict(threading.Lock)  # one at a time of each network
@@ -47,12 +51,25 @@ def infer(
     shape : tuple of int, optional
         The input's shape, for networks that take any; -1 leaves a side open.
     """
+    if shape is not None and -1 in shape:
+        shape = _often(name, shape, x.shape)
     idle = _idle.setdefault((name, inner, shape), LifoQueue())
     request = _borrowed(idle, name, inner, shape)
     request.infer({0: np.ascontiguousarray(x, dtype=np.float32)})
     outputs = [np.array(tensor.data) for tensor in request.output_tensors]  # copies: it owns the buffers
     idle.put(request)
     return outputs
+
+
+def _often(name: str | Path, shape: tuple[int, ...], own: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape by which to open a network: a size that is asked for often has one of its own.
+
+    With its sides left open YuNet takes a third longer, for the same numbers.
+    """
+    _asked[name, own] += 1
+    if _asked[name, own] == OFTEN and len(_usual[name]) < SIZES:
+        _usual[name].add(own)
+    return own if own in _usual[name] else shape
 
 
 def get_ready(name: str | Path, *, inner: str | None = None, shape: tuple[int, ...] | None = None) -> None:
@@ -97,42 +114,48 @@ def _borrowed(
     with _opening[name, inner, shape]:
         with suppress(Empty):
             return idle.get_nowait()  # another thread opened the network meanwhile
-        mine, other = _requests(name, inner, shape)
-        idle.put(other)
+        mine, *others = _requests(name, inner, shape)
+        for other in others:
+            idle.put(other)
         return mine
 
 
-def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None) -> tuple[Any, Any]:
-    """Return two new infer requests of one compiled network, which share its weights and have a thread each.
+def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None) -> list[Any]:
+    """Return new infer requests of one compiled network.
 
-    Photos are processed in parallel threads, so there are as many of these as threads that ask at a time.
+    Photos are processed in parallel threads, so there are as many of these as threads that ask at a time. Of
+    a large network two share the weights and have a thread each; a small one is opened again where two ask,
+    and works in the thread that asks: to wake another one and to wait for it took a tenth of the time.
     """
     file = name if isinstance(name, Path) else weights.path(name)
     with tempfile.TemporaryDirectory() as room:
         if inner is not None:
             with zipfile.ZipFile(file) as bundle:
                 file = Path(bundle.extract(inner, room))
+        size = file.stat().st_size
         model = READERS.get(name, core().read_model)(file)
     if shape is not None:
         model.reshape(shape)
     unpacked = _unpacked(model)
     # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
-    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 2}
-    settings["NUM_STREAMS"] = 1 if _packed(model) else 2  # OpenVINO 2026.4 computes nonsense in a second
+    count = 1 if size < LARGE else 2
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": count}
+    # OpenVINO 2026.4 computes nonsense in a second stream with packed weights
+    settings["NUM_STREAMS"] = 1 if _packed(model) else count
     settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
     compiled = core().compile_model(model, "CPU", settings)
-    one, two = compiled.create_infer_request(), compiled.create_infer_request()
+    requests = [compiled.create_infer_request() for _ in range(count)]
     if unpacked is not None:
         shapes = (1 if side.is_dynamic else side.get_length() for side in model.input(0).get_partial_shape())
         nothing = np.zeros(tuple(shapes), np.float32)
-        for request in (one, two):
+        for request in requests:
             request.infer({0: nothing})  # copies them, in the order that the processor likes
             request.unpacked = unpacked  # it may look at them again, so they live as long as it does
         with suppress(AttributeError):  # elsewhere than on Windows
             unpacked.madvise(mmap.MADV_DONTNEED)
     del model
     _glibc("malloc_trim", 0)  # to read a network takes as much memory again, and many are opened in a row
-    return one, two
+    return requests
 
 
 def _unpacked(model: Any) -> mmap.mmap | None:
@@ -186,6 +209,8 @@ def core() -> Any:
     # M_MMAP_THRESHOLD: networks are given back as they are freed, not kept in pieces; pictures of 720p are
     # kept, because to get as much from the system anew for each took 2 of 27 processor seconds of a clip
     _glibc("mallopt", -3, 1 << 22)
+    # M_TRIM_THRESHOLD: or the end of what is kept goes back once it is free, and comes anew page by page
+    _glibc("mallopt", -1, 1 << 25)
     # M_ARENA_MAX: what threads keep for themselves, eight times as often as there are cores, was 30 MB
     _glibc("mallopt", -8, max(2, os.cpu_count() or 1))
     return openvino.Core()

@@ -84,7 +84,7 @@ def look(rgb: NDArray[np.uint8], centre: FloatArray, side: float, roll: float) -
     matrix = np.array([[a.real, -a.imag, 0.0], [a.imag, a.real, 0.0]])
     matrix[:, 2] = SIZE / 2 - matrix[:, :2] @ centre
     view = crop(rgb, matrix, SIZE, SIZE)
-    mesh, logit = infer("mesh", view[None].astype(np.float32) / 255)
+    mesh, logit = infer("mesh", np.divide(view[None], 255, dtype=np.float32))
     back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
     return transform(back, mesh.reshape(MESH, 3)[:, :2]), float(logit.item())
 
@@ -114,7 +114,7 @@ def upright(
     matrix = np.array([[a.real, -a.imag], [a.imag, a.real]]) @ matrix
     middle = transform(matrix, mesh).min(axis=0) + transform(matrix, mesh).max(axis=0)
     matrix[:, 2] += CLOSER / 2 + np.array([0, down]) - middle / 2
-    picture = crop(rgb, matrix, CLOSER, CLOSER)[None].astype(np.float32) / 255
+    picture = np.divide(crop(rgb, matrix, CLOSER, CLOSER)[None], 255, dtype=np.float32)
     points = infer("landmarker", picture, inner=_INNER, shape=(1, CLOSER, CLOSER, 3))[0]
     return points.reshape(-1, 3)[:, :2], matrix
 
