@@ -37,6 +37,7 @@ ODD = 24.0  # grey levels: a member this far from the group's median counts half
 LEAST = 0.25  # of another's weight: of a pixel one person may have 4/5 at k = 2, half at k = 5
 CELLS = 16  # a side of the grid on which the colours around a covered face are mixed
 Picture = NDArray[np.float32]
+Box = tuple[int, int, int, int]
 
 
 class Surrogate(NamedTuple):
@@ -212,7 +213,7 @@ def scene(
     return result
 
 
-def around(points: FloatArray, size: tuple[int, ...], *, margin: float = 0.35) -> tuple[int, int, int, int]:
+def around(points: FloatArray, size: tuple[int, ...], *, margin: float = 0.35) -> Box:
     """Return the box of points with a margin, within the photo: left, top, right, bottom."""
     low, high = points.min(axis=0), points.max(axis=0)
     room = margin * (high - low)
@@ -291,7 +292,14 @@ def cover(photo: NDArray[np.uint8], boxes: FloatArray) -> NDArray[np.uint8]:
     """
     if not len(boxes):
         return photo
-    result, under = photo.copy(), np.zeros(photo.shape[:2], np.uint8)
+    result = photo.copy()
+    cover_on(result, boxes)
+    return result
+
+
+def cover_on(photo: NDArray[np.uint8], boxes: FloatArray) -> list[Box]:
+    """Cover boxes (n, 4) in a photo itself, as ``cover`` does, and return where it is new."""
+    under, new = np.zeros(photo.shape[:2], np.uint8), []
     ellipses = covered_by(boxes).reshape(-1, 2, 2)
     for low, high in ellipses:
         _ellipse(under, low, high)
@@ -303,8 +311,10 @@ def cover(photo: NDArray[np.uint8], boxes: FloatArray) -> NDArray[np.uint8]:
         if right > left and bottom > top:
             here, own = np.s_[top:bottom, left:right], np.zeros((bottom - top, right - left), np.uint8)
             _ellipse(own, low, high, at=(left, top))
-            cv2.copyTo(_run_in(photo[here], under[here]), own, result[here])
-    return result
+            # what is under another one and painted already is not looked at either
+            cv2.copyTo(_run_in(photo[here], under[here]), own, photo[here])
+            new.append((int(left), int(top), int(right), int(bottom)))
+    return new
 
 
 def _ellipse(

@@ -373,7 +373,7 @@ class Disguised:
     def _filmed(self, path: Path) -> Making:
         """Write the video; return where a second detector still saw an untouched face, and what to know."""
         untouched: list[Untouched] = []
-        frames = ahead(media.frames(self.video.clip.path, broken=[], threads=THREADS))
+        frames = ahead(media.frames(self.video.clip.path, broken=[], threads=THREADS, source=True))
         with _one_thread_each():
             written = media.write_video(
                 self.video.clip,
@@ -458,9 +458,9 @@ class Disguised:
         return blocks
 
     def _finish(self, frame: media.Frame, near: Sequence[Coded | None]) -> tuple[media.Frame, FloatArray]:
-        """Draw or cover every face of a picture, and look at it with a second detector."""
-        rgb = frame.rgb
-        boxes, hidden = [], []
+        """Draw or cover every face of a picture itself, and look at it with a second detector."""
+        rgb = frame.rgb  # its codes are made before anything is drawn, and nobody else looks at it
+        boxes, hidden, new = [], [], list[render.Box]()
         for number, track in self._there(frame):
             box = track.box[frame.index - track.start]
             boxes.append(box)
@@ -474,7 +474,7 @@ class Disguised:
             seen = [one is not None for one in codes]
             filled = np.stack([code if one is None else one for one in codes])
             smoothed = in_place(calm(filled, seen)[AHEAD], code, mask.model)
-            rgb = mask.draw(rgb, track.mesh(frame.index), smoothed, texture=self.texture)
-        rgb = render.cover(rgb, np.array(hidden).reshape(-1, 4))
+            new += mask.draw_on(rgb, track.mesh(frame.index), smoothed, texture=self.texture)
+        new += render.cover_on(rgb, np.array(hidden).reshape(-1, 4))
         covered = np.array(boxes).reshape(-1, 4)
-        return replace(frame, rgb=rgb), left_over(rgb, covered, turns(frame.index))
+        return replace(frame, new=tuple(new)), left_over(rgb, covered, turns(frame.index))

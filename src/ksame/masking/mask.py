@@ -53,7 +53,7 @@ from ksame.masking.look import (
 )
 from ksame.masking.mouth import paint as paint_mouth
 from ksame.masking.pictures import LEVELS, RIM, WIDER, pyramid, recoloured, scaled, softened, spread
-from ksame.render import around, meet, smooth
+from ksame.render import Box, around, meet, smooth
 from ksame.represent import AppearanceSpace
 from ksame.represent.appearance import TEXTURE
 
@@ -178,15 +178,22 @@ class Mask:
             colours of 17 spots of skin, not by the model's axes: see ``expressing``.
             ``pixel``: the old pixels are changed (7.7). Gaze and wrinkles stay, and so do moles and scars.
         """
+        result = rgb.copy()
+        self.draw_on(result, points, code, texture=texture)
+        return result
+
+    def draw_on(
+        self, rgb: NDArray[np.uint8], points: FloatArray, code: FloatArray, *, texture: Texture = "code"
+    ) -> list[Box]:
+        """Draw into a frame itself, as ``draw`` does, and return where it is new, if anywhere."""
         points = landmarks_of(points, code, self.model)
         new = with_ring(self.worn(points))
-        left, top, right, bottom = around(np.concatenate([new, points]), rgb.shape)
-        result = rgb.copy()
+        left, top, right, bottom = box = around(np.concatenate([new, points]), rgb.shape)
         if right <= left or bottom <= top:
-            return result
-        area = np.ascontiguousarray(rgb[top:bottom, left:right])
+            return []
+        ground = rgb[top:bottom, left:right]
+        area = ground.copy()
         new, old = new - (left, top), points - (left, top)
-        ground = result[top:bottom, left:right]
         ground[:] = meet(area, old[list(OVAL)], new[list(OVAL)])
         left, top, right, bottom = around(new, area.shape, margin=0.05)
         if right > left and bottom > top:
@@ -198,7 +205,7 @@ class Mask:
             alpha = _soft(inside, float(np.ptp(new[:, 0])))
             face = cv2.convertScaleAbs(np.maximum(picture, 0))  # to 8 bits
             here[:] = cv2.blendLinear(face, np.ascontiguousarray(here), alpha, 1 - alpha)
-        return result
+        return [box]
 
     def _painted(
         self,

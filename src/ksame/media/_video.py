@@ -37,6 +37,7 @@ BROADCAST = {"mpeg", "mpegts"}  # their clocks run on from file to file
 # The fastest way that is exact: without both flags every picture comes out darker.
 TO_RGB = Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
 FULL = int(ColorRange.JPEG)
+PLAIN = {"yuv420p", "yuv422p", "yuv444p"}  # planes of 8 bits, which can be written in part
 LATE = Fraction(1, 2)  # stated and true ends may differ by so many seconds in a whole file
 
 
@@ -129,13 +130,19 @@ class Clip:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """One picture of a video: ``rgb`` (h, w, 3) is upright; ``dataclasses.replace`` puts another there."""
+    """One picture of a video: ``rgb`` (h, w, 3) is upright; ``dataclasses.replace`` puts another there.
+
+    ``source`` is what the file has of it. Whoever puts another picture there may say in which boxes (left,
+    top, right, bottom) it is ``new``: then the rest is written as the file has it.
+    """
 
     index: int
     pts: int  # when it is shown, in ticks of Clip.time_base
     duration: int  # ticks
     time: Fraction  # seconds
     rgb: RGB
+    source: VideoFrame | None = None
+    new: tuple[tuple[int, int, int, int], ...] | None = None  # None: it may be new anywhere
 
 
 def probe(path: str | Path) -> Clip:
@@ -185,6 +192,7 @@ def frames(
     threads: int = 0,
     only: Container[int] | None = None,
     exact: bool = True,
+    source: bool = False,
 ) -> Iterator[Frame]:
     """Yield the pictures of a video in the order they are shown; memory does not grow with its length.
 
@@ -207,6 +215,9 @@ def frames(
     exact : bool
         Whether colours are as good as they can be. To look for faces they need not, and take a tenth of
         the time: half a grey level off on average, more where colours meet.
+    source : bool
+        Whether a picture keeps what the file has of it, if that can be written as it is. Its colours are
+        not exact then: only what is new in them will be written.
 
     Examples
     --------
@@ -237,8 +248,10 @@ def frames(
             else:
                 even = even and abs(pts - last - step) <= 1 + step // 10
         if only is None or index in only:
-            rgb = _rgb(picture, clip, turn, by, exact)
-            yield Frame(index, pts, picture.duration or step, pts * clip.time_base, rgb)
+            own = source and _plain(picture, clip, turn)
+            rgb = _rgb(picture, clip, turn, by, exact and not own)
+            length, seconds = picture.duration or step, pts * clip.time_base
+            yield Frame(index, pts, length, seconds, rgb, picture if own else None)
         last = pts
     if holes and even and not said:  # in an uneven clock holes mean nothing
         said.append(f"{str(path)!r} may be damaged: there is no new picture {' and '.join(holes)}.")
@@ -368,6 +381,13 @@ def _packets(file: InputContainer, stream: VideoStream, path: Path, said: list[s
         yield flush
 
 
+def _plain(picture: VideoFrame, clip: Clip, turn: tuple[int, int, int]) -> bool:
+    """Whether a picture can be written as the file has it: upright, in whole blocks of 8 bits."""
+    size = picture.width, picture.height
+    even = size == (clip.width, clip.height) and not any(side % 2 for side in size)
+    return even and not any(turn) and pixels_of(picture) in PLAIN
+
+
 def _rgb(
     picture: VideoFrame, clip: Clip, turn: tuple[int, int, int], by: VideoReformatter, exact: bool
 ) -> RGB:
@@ -392,9 +412,21 @@ def _rgb(
 
 def _merged(picture: VideoFrame) -> RGB:
     """Return the pixels of a picture that is kept colour by colour, five times as fast as PyAV does."""
-    rows = (np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size) for plane in picture.planes)  # type: ignore[call-overload]
-    green, blue, red = (row[: picture.height, : picture.width] for row in rows)
+    green, blue, red = planes(picture)
     return np.asarray(cv2.merge((red, green, blue)), np.uint8)
+
+
+def planes(picture: VideoFrame) -> list[NDArray[np.uint8]]:
+    """Return the planes (h, w) of a picture of 8 bits, to read and to write."""
+    return [
+        np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[: plane.height, : plane.width]  # type: ignore[call-overload]
+        for plane in picture.planes
+    ]
+
+
+def pixels_of(picture: VideoFrame) -> str:
+    """Return the pixel format of a picture; the j in FFmpeg's old names says what ``Colour.range`` does."""
+    return picture.format.name.replace("yuvj", "yuv")
 
 
 def _turn(picture: VideoFrame) -> tuple[int, int, int]:

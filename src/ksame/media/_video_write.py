@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,7 +29,7 @@ from av.video.stream import VideoStream
 from ksame.ahead import ahead
 from ksame.core import KSameError, UsageError
 from ksame.media._sound import disguised, kept
-from ksame.media._video import Clip, Frame
+from ksame.media._video import RGB, Clip, Frame, pixels_of, planes
 from ksame.media._write import _sibling, _sync
 
 Audio = Literal["keep", "drop", "disguise"]
@@ -185,21 +185,50 @@ def _pictures(frames: Iterable[Frame], clip: Clip, stream: VideoStream) -> Itera
 
 def _picture(frame: Frame, clip: Clip, stream: VideoStream, by: VideoReformatter) -> VideoFrame:
     matrix, reach = clip.colour.conversion(clip.height)
-    rgb = VideoFrame.from_numpy_buffer(np.ascontiguousarray(frame.rgb))
-    picture = by.reformat(
-        rgb,
-        format=stream.codec_context.pix_fmt,
-        src_color_range=ColorRange.JPEG,
-        dst_colorspace=matrix,
-        dst_color_range=reach,
-        interpolation=TO_YUV,
-        threads=1,
-    )
+
+    def converted(rgb: RGB) -> VideoFrame:
+        return by.reformat(
+            VideoFrame.from_numpy_buffer(np.ascontiguousarray(rgb)),
+            format=stream.codec_context.pix_fmt,
+            src_color_range=ColorRange.JPEG,
+            dst_colorspace=matrix,
+            dst_color_range=reach,
+            interpolation=TO_YUV,
+            threads=1,
+        )
+
+    source, new = frame.source, frame.new
+    if source is None or new is None or pixels_of(source) != stream.codec_context.pix_fmt:
+        picture = converted(frame.rgb)
+    else:
+        picture = _renewed(source, frame.rgb, new, converted)
     colour = clip.colour
     picture.color_range, picture.colorspace = colour.range, colour.matrix
     picture.color_trc, picture.color_primaries = colour.transfer, colour.primaries
     picture.pts, picture.duration, picture.time_base = frame.pts, frame.duration, clip.time_base
     picture.pict_type = 0  # which pictures stand alone is the encoder's to choose
+    return picture
+
+
+def _renewed(
+    source: VideoFrame,
+    rgb: RGB,
+    boxes: Iterable[tuple[int, int, int, int]],
+    converted: Callable[[RGB], VideoFrame],
+) -> VideoFrame:
+    """Return a picture as the file has it, with new pixels in some boxes.
+
+    Into a picture of our own: the decoder still needs its, and hangs what it knows about it onto that.
+    """
+    picture = VideoFrame(source.width, source.height, pixels_of(source))
+    own = planes(picture)
+    for plane, old in zip(own, planes(source), strict=True):
+        plane[:] = old
+    for left, top, right, bottom in boxes:
+        left, top, right, bottom = left & -2, top & -2, right + 1 & -2, bottom + 1 & -2  # whole colours
+        for plane, new in zip(own, planes(converted(rgb[top:bottom, left:right])), strict=True):
+            y, x = (all_ // some for all_, some in zip(own[0].shape, plane.shape, strict=True))
+            plane[top // y : bottom // y, left // x : right // x] = new
     return picture
 
 
