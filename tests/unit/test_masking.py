@@ -16,6 +16,7 @@ import drawn
 import oracles
 from ksame import weights
 from ksame.core import FaceSet, UsageError
+from ksame.faces.blendshapes import BLENDSHAPES
 from ksame.faces.follow import pack
 from ksame.faces.track import Track
 from ksame.geometry import (
@@ -104,7 +105,7 @@ def test_gamma_is_that_of_the_model_and_there_is_no_difference_without_the_close
     np.testing.assert_array_equal(look.gamma_of(model, view), model.encode(faces, nuisance=True)[0])
     code = code_of(model, view)
     assert not code[: 2 * MESH].any()
-    assert code.shape == (2 * MESH + 1 + 51 + 24,)
+    assert code.shape == (2 * MESH + 1 + 51 + 6 + 24,)
 
 
 @pytest.mark.weights
@@ -142,6 +143,39 @@ def test_the_code_says_what_colour_the_skin_is_and_what_is_between_the_lips():
     assert look.mouth_of(code)[2].min() > 180
     black = code_of(model, View(np.zeros_like(rgb), view.points))
     np.testing.assert_array_equal(look.skin_of(black), np.full((17, 3), 8))  # it is divided by
+
+
+def in_glasses(rgb, points, colour):
+    """Paint over the cheeks as far down as large glasses reach."""
+    painted = rgb.copy()
+    low, high = points[[117, 346]].min(axis=0) - (30, 15), points[[205, 425]].max(axis=0) - (-30, -4)
+    cv2.rectangle(painted, low.astype(int).tolist(), high.astype(int).tolist(), colour, -1)
+    return painted
+
+
+def test_through_glasses_the_skin_is_that_of_the_cheeks_below():
+    model, view = drawn.model(), people()[0]
+    rgb = np.full_like(view.rgb, (160, 112, 100))
+    grey = in_glasses(rgb, view.points, (150, 135, 130))
+    bare, seen = (code_of(model, View(one, view.points)) for one in (rgb, grey))
+    assert not look.in_glasses([bare]) and look.in_glasses([seen]) and not look.in_glasses([bare, bare, seen])
+    above = np.array([160, 112, 100]) * look.ABOVE
+    np.testing.assert_allclose(look.skin_of(seen, glasses=True), np.tile(above, (17, 1)), atol=4)
+    np.testing.assert_allclose(look.skin_of(seen)[:12], np.tile((150, 135, 130), (12, 1)), atol=4)
+    for paint, told in ((rgb, False), (grey, True)):
+        assert Mask.of(model, [View(paint, view.points)], *pool().codes[:2]).glasses is told
+
+
+def test_of_a_turned_head_the_near_cheek_counts():
+    points = people()[0].points
+    rgb = np.full_like(people()[0].rgb, (160, 112, 100))
+    rgb[:, int(points[1, 0]) + 5 :] = 250  # a white wall, where a cheek would be
+    both = look._below(rgb, points)
+    turned = points.copy()
+    right = points[:, 0] > points[1, 0]
+    turned[right, 0] = points[1, 0] + 0.3 * (points[right, 0] - points[1, 0])
+    near = look._below(rgb, turned)
+    assert both[1].min() > 200 and np.abs(near - (160, 112, 100)).max() < 3
 
 
 def test_a_mole_is_no_light():
@@ -778,28 +812,39 @@ def test_nothing_is_sharp_where_there_is_next_to_nothing():
 HAIRS = [*BROWS[0], *BROWS[1]]
 
 
-def lower_brows(monkeypatch, by):
-    """Let the closer look see brows lower than they are drawn, in pixels of the model's frame."""
+def lower_brows(monkeypatch, by, *, less=0.0):
+    """Let the closer look see brows lower than they are drawn, in pixels of the model's frame.
+
+    What reads expressions reads them ``less`` raised on whatever is drawn, twice: raised, and not lowered.
+    """
+    own = [view.rgb for view in people()]
 
     def see(rgb, mesh, *, looks):
         upright = align(mesh[None], drawn.model().shape)[0]
         upright[HAIRS, 1] += by
         return upright
 
+    def read(rgb, meshes, *, looks):
+        names = np.array([("Up" in name) - ("Down" in name) for name in BLENDSHAPES]) / 2
+        return 0.5 - (0 if any(rgb is one for one in own) else less) * names[None]
+
     monkeypatch.setattr("ksame.masking.brows.closer", see)
-    monkeypatch.setattr(
-        "ksame.masking.brows.weights", SimpleNamespace(cached=lambda name: True)
-    )  # for it alone
+    monkeypatch.setattr("ksame.masking.brows.blendshapes", read)
+    # for it alone: others would look for the file
+    monkeypatch.setattr("ksame.masking.brows.weights", SimpleNamespace(cached=lambda name: True))
 
 
-@pytest.mark.parametrize("by", [3.0, -2.0])
-def test_brows_that_are_seen_too_low_are_drawn_higher(monkeypatch, by):
+@pytest.mark.parametrize(
+    ("by", "less", "most"),
+    [(3.0, 0.0, 0), (-2.0, 0.0, 0), (0.0, 0.06, 1.5), (0.0, -0.9, -2.5), (2.0, 0.04, 1)],
+)
+def test_brows_that_are_seen_too_low_or_read_too_low_are_drawn_higher(monkeypatch, by, less, most):
     model, view = drawn.model(), people()[0]
     codes = [code_of(model, view)]
     mask = replace(Mask.of(model, [view], *pool().codes[:2]), move=np.zeros((468, 2)))
-    lower_brows(monkeypatch, by)
+    lower_brows(monkeypatch, by, less=less)
     moved = brows.settled(mask, [view], codes, texture="code").move
-    np.testing.assert_allclose(moved[HAIRS, 1], -by / brows.LESS, atol=0.2)
+    np.testing.assert_allclose(moved[HAIRS, 1], -by / brows.LESS - most, atol=0.2)
     assert not moved[EYES].any() and not moved[:, 0].any()
     far = np.linalg.norm(mask.own[:, None] - mask.own[HAIRS], axis=2).min(axis=1) > 30
     assert far.any() and np.abs(moved[far]).max() < 1e-4
@@ -811,6 +856,41 @@ def test_brows_of_small_faces_are_left_where_they_are(monkeypatch):
     lower_brows(monkeypatch, 3.0)
     small = View(view.rgb, view.points / 20)
     assert brows.settled(mask, [small], [code_of(model, small)], texture="code") is mask
+
+
+def test_of_faces_that_hide_one_whose_brows_are_read_as_the_persons_is_taken():
+    def trial(row, apart, settled):
+        seen = {"sface": np.full((1, 4), 10.0 * row)}
+        return choose._Trial(0, row, np.zeros((468, 2)), seen, apart, settled)
+
+    old = [{"sface": np.full((1, 4), -10.0)}]
+    some = [trial(1, 2.6, False), trial(2, 2.1, True), trial(3, 2.2, True)]
+    assert choose._taken({0: some}, old, {})[0].row == 3
+    assert choose._taken({0: some[:1]}, old, {})[0].row == 1
+
+
+@pytest.mark.parametrize(("first", "tried"), [(1, 3), (5, 5), (99, choose.PATIENCE)])
+def test_a_few_more_faces_are_tried_where_brows_are_refused(monkeypatch, first, tried):
+    """From the ``first`` face on brows can be settled; all hide, and three are tried in any case."""
+    rows = itertools.count()
+    given = SimpleNamespace(
+        people=[[None]],
+        judges=["sface"],
+        near=lambda left, used: np.array([next(rows)]),
+        mask=lambda i, row: SimpleNamespace(move=np.zeros((468, 2)), row=row, settled=False),
+        settled=lambda i, mask: SimpleNamespace(move=mask.move, row=mask.row, settled=True),
+        alike=lambda i, mask: True,
+    )
+
+    def hidden(given, i, mask, theirs, least, order):
+        known = {"sface": np.zeros((1, 4))}
+        return (known, 2.5) if not mask.settled or mask.row + 1 >= first else ({}, 1.0)
+
+    monkeypatch.setattr(choose, "_tried", hidden)
+    used = np.zeros((1, 40), bool)
+    named = choose._choose(given, [0], np.zeros((1, 40), np.intp), {}, used, 2.0, 24)
+    assert len(named[0]) == next(rows) == tried
+    assert any(one.settled for one in named[0]) is (first <= tried)
 
 
 def test_who_has_one_face_to_choose_from_chooses_before_who_has_three():

@@ -9,13 +9,14 @@ import pytest
 import drawn
 from ksame import weights
 from ksame.core import UsageError, WeightsError
+from ksame.faces.blendshapes import BLENDSHAPES
 from ksame.faces.detect import DETECTORS, detect
 from ksame.gather import usable
 from ksame.geometry import moving_least_squares, transform
 from ksame.utility import detection_rate, features, identity_consistency, measures, notes, worse
 from ksame.utility import look as looking
 from ksame.utility.classify import COMMONEST, classified, kept_together
-from ksame.utility.expression import BLENDSHAPES, DISTANCES, distances
+from ksame.utility.expression import DISTANCES, distances
 from ksame.utility.fidelity import psnr, squared_error, ssim
 from ksame.utility.look import PICTURE
 from ksame.utility.slices import known, predicted, slices

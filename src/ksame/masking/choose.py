@@ -176,6 +176,7 @@ class _Trial(NamedTuple):
     move: FloatArray  # the mask's
     seen: Known  # nothing if it was given up
     apart: float  # see ``hides``; of one that was given up, no more than this
+    settled: bool = False  # whether its brows are read as the person's, as far as that can be told
 
 
 class _Given(NamedTuple):
@@ -239,10 +240,10 @@ def _choose(
 ) -> dict[int, list[_Trial]]:
     """Return new faces for those who are left, as far as there are any; what is tried becomes used.
 
-    All that hide well among the first few, or else the first that does, or else the best. After some tries
-    what hides nearly as well will do. In the first half of them, a man must look like one with a face on that
-    hides him, and a woman like a woman: in poor light and without its hair a portrait may not. ``turns``
-    (n, m) is that of ``_turns``.
+    All that hide well among the first few, or else up to the first that does with brows that are read as the
+    person's, or else the best. After some tries what hides nearly as well will do, with any brows. In the
+    first half of them, a man must look like one with a face on that hides him, and a woman like a woman: in
+    poor light and without its hair a portrait may not. ``turns`` (n, m) is that of ``_turns``.
     """
     kept, odd, rest = ({i: list[_Trial]() for i in left} for _ in range(3))
     order = {i: _order(given.judges, len(given.people[i])) for i in left}
@@ -251,11 +252,13 @@ def _choose(
     def look(i: int, row: int, least: float, *, picky: bool) -> None:
         mask = given.mask(i, row)
         one = _Trial(i, row, mask.move, *_tried(given, i, mask, theirs, least, order[i]))
-        if one.seen and (other := given.settled(i, mask)) is not mask:
+        if one.seen and (other := given.settled(i, mask)) is mask:
+            one = one._replace(settled=True)
+        elif one.seen:
             # brows come second: where they are seen as the person's are, they may give somebody away
             enough = max(least, min(one.apart - NEARER, margin))
             seen, far = _tried(given, i, other, theirs, enough, order[i])
-            mask, one = (other, _Trial(i, row, other.move, seen, far)) if seen else (mask, one)
+            mask, one = (other, _Trial(i, row, other.move, seen, far, True)) if seen else (mask, one)
         odder = one.seen and picky and not given.alike(i, mask)
         (odd if odder else kept if one.seen else rest)[i].append(one)
 
@@ -278,7 +281,9 @@ def _choose(
                     look_again(i, margin, picky=picky)
         if turn == tries // 2:
             kept = {i: kept[i] or odd[i] for i in left}
-        still = [i for i in left if turn < NAMED or not kept[i]]
+        # where none has brows that are read as the person's, a few more are looked at
+        done = {i for i in left if any(one.settled for one in kept[i]) or (kept[i] and turn >= PATIENCE)}
+        still = [i for i in left if turn < NAMED or i not in done]
         if not still:
             break
         free = ~used[still]
@@ -303,13 +308,16 @@ def _choose(
 def _taken(
     named: Mapping[int, Sequence[_Trial]], old: Sequence[Known], chosen: Mapping[int, _Trial]
 ) -> dict[int, _Trial]:
-    """Return the best face for each of those who have some to choose from, as far as they are distinct."""
+    """Return the best face for each of those who have some to choose from, as far as they are distinct.
+
+    All of them hide well: first come those whose brows are read as the person's, then what hides best.
+    """
     taken: dict[int, _Trial] = {}
     for i in sorted(named, key=lambda i: len(named[i])):  # who has least to choose from, first
         theirs = [*chosen.values(), *taken.values()]
         free = [one for one in named[i] if _distinct(one, old, theirs)]
         if free:
-            taken[i] = max(free, key=lambda one: one.apart)
+            taken[i] = max(free, key=lambda one: (one.settled, one.apart))
     return taken
 
 

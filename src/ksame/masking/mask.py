@@ -45,6 +45,7 @@ from ksame.masking.look import (
     code_of,
     colours_of,
     gamma_of,
+    in_glasses,
     landmarks_of,
     mouth_of,
     overall,
@@ -95,6 +96,8 @@ class Mask:
         The person's mean shape, on the model's frame.
     skin : (3,)
         The colour of the person's skin in their lightest view.
+    glasses : bool
+        Whether the person's cheeks are seen through something: see ``skin_of``.
     picture : (h, w, 3) uint8, optional
         The new face on the mean shape and the canonical frame; without one the model draws it.
     """
@@ -105,6 +108,7 @@ class Mask:
     move: FloatArray
     own: FloatArray
     skin: FloatArray
+    glasses: bool = False
     picture: NDArray[np.uint8] | None = None
 
     @classmethod
@@ -135,8 +139,9 @@ class Mask:
         own = align(np.stack(seen), model.shape).mean(axis=0)
         far = 1.0 if picture is None else FORM
         move = in_form(far * (model.shapes(gamma_d[None])[0] - own), own)
-        skin = max((overall(skin_of(code)) for code in codes), key=np.sum)
-        return cls(model, gamma_d, shift, move, own, skin, picture)
+        glasses = in_glasses(codes)
+        skin = max((overall(skin_of(code, glasses=glasses)) for code in codes), key=np.sum)
+        return cls(model, gamma_d, shift, move, own, skin, glasses, picture)
 
     @cached_property
     def base(self) -> tuple[Picture, ...]:
@@ -224,7 +229,7 @@ class Mask:
         mesh = np.vstack([new, new[EYES]])
         found = spread_over(mesh, self._triangles, np.hstack([at, _INSIDE]), drawn)
         picture = _seen(self.expressing(code, level, eyes=shut(new)), found[..., :2])
-        paint_mouth(picture, new, mouth_of(code), np.median(skin_of(code), axis=0))
+        paint_mouth(picture, new, mouth_of(code), np.median(skin_of(code, glasses=self.glasses), axis=0))
         return _smaller(picture, times), _smaller(found[..., 2], times)
 
     def _changed(
@@ -257,7 +262,7 @@ class Mask:
         and shadows of the person along, and recognisers were nearer.
         """
         base = self.base[level]
-        light = self._light(skin_of(code), base.shape)
+        light = self._light(skin_of(code, glasses=self.glasses), base.shape)
         face: Picture = light * base
         for eye, much in zip(self._lids[level], eyes, strict=True):
             eye.paint(face, much, light)

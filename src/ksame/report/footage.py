@@ -14,12 +14,13 @@ from ksame import media, utility
 from ksame.attack.recognise import Recogniser
 from ksame.attack.score import Result
 from ksame.core import FloatArray, InputError, IntArray
+from ksame.faces.blendshapes import BLENDSHAPES
 from ksame.faces.track import Track
 from ksame.geometry import crop
 from ksame.report.evidence import Claim
 from ksame.report.record import Film, Pair
 from ksame.report.watching import Watched
-from ksame.utility.expression import BLENDSHAPES, DISTANCES
+from ksame.utility.expression import DISTANCES
 from ksame.utility.measures import COLUMNS
 from ksame.utility.video import SHAPES, expressions, over_time, pairs_alike, strength
 

@@ -1,79 +1,24 @@
-"""How strong an expression is: 52 blendshapes by a network, or a few distances on the mesh [S 7.5.1].
-
-Deviation: the thesis measures action units with OpenFace; blendshapes are the nearest thing that comes
-in a registry package. They are named as their makers name them: "left" is the person's left.
-"""
+"""How strong an expression is, where no network reads it: a few distances on the mesh [S 7.5.1]."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ksame.core import FloatArray
-from ksame.faces.landmarks import VIEWS, upright
-from ksame.geometry import (
-    BROWS,
-    INNER_LIPS,
-    LEFT_EYE,
-    MOUTH_LEFT,
-    MOUTH_RIGHT,
-    OUTER_LIPS,
-    OVAL,
-    RIGHT_EYE,
-    five_points,
-)
-from ksame.networks import infer
+from ksame.geometry import MOUTH_LEFT, MOUTH_RIGHT, five_points
 
-__all__ = ["BLENDSHAPES", "DISTANCES", "blendshapes", "distances"]
+__all__ = ["DISTANCES", "distances"]
 
-# fmt: off
-BLENDSHAPES: tuple[str, ...] = (
-    "_neutral", "browDownLeft", "browDownRight", "browInnerUp", "browOuterUpLeft", "browOuterUpRight",
-    "cheekPuff", "cheekSquintLeft", "cheekSquintRight", "eyeBlinkLeft", "eyeBlinkRight", "eyeLookDownLeft",
-    "eyeLookDownRight", "eyeLookInLeft", "eyeLookInRight", "eyeLookOutLeft", "eyeLookOutRight",
-    "eyeLookUpLeft", "eyeLookUpRight", "eyeSquintLeft", "eyeSquintRight", "eyeWideLeft", "eyeWideRight",
-    "jawForward", "jawLeft", "jawOpen", "jawRight", "mouthClose", "mouthDimpleLeft", "mouthDimpleRight",
-    "mouthFrownLeft", "mouthFrownRight", "mouthFunnel", "mouthLeft", "mouthLowerDownLeft",
-    "mouthLowerDownRight", "mouthPressLeft", "mouthPressRight", "mouthPucker", "mouthRight",
-    "mouthRollLower", "mouthRollUpper", "mouthShrugLower", "mouthShrugUpper", "mouthSmileLeft",
-    "mouthSmileRight", "mouthStretchLeft", "mouthStretchRight", "mouthUpperUpLeft", "mouthUpperUpRight",
-    "noseSneerLeft", "noseSneerRight",
-)
 DISTANCES: tuple[str, ...] = ("smile width", "mouth open", "eyes open", "brows raised")
-
-_NOSE = (1, 4, 5, 6, 8, 168, 195, 197)
-# fmt: on
-_IRISES = tuple(range(468, 478))
-# what the blendshape network reads of the 478 points, in ascending order: (146,)
-_FEATURES = (LEFT_EYE, RIGHT_EYE, OVAL, INNER_LIPS, OUTER_LIPS, *BROWS, _NOSE, _IRISES)
-_READ = sorted({point for feature in _FEATURES for point in feature})
 _LIDS = ((159, 145), (386, 374))  # upper and lower, left and right of the picture
 _ARCHES = (105, 334)  # the middle of each brow
-
-
-def blendshapes(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.float32]:
-    """Return the 52 blendshapes (n, 52), each in [0, 1], of the faces with meshes (n, 468, 2) in a photo.
-
-    The mean of three looks: brows in one agree with those in another at .89 only.
-
-    Raises
-    ------
-    WeightsError
-        If the weight ``landmarker`` is missing and cannot be fetched.
-    """
-    strengths = np.zeros((len(points), len(BLENDSHAPES)), np.float32)
-    for row, mesh in enumerate(points):
-        read = (upright(rgb, mesh, view)[0][_READ] for view in VIEWS)  # each (146, 2)
-        seen = [infer("landmarker", one[None], inner="face_blendshapes.tflite")[0].ravel() for one in read]
-        strengths[row] = np.mean(seen, axis=0)
-    return strengths
 
 
 def distances(points: FloatArray) -> FloatArray:
     """Return how wide the mouth is, how open mouth and eyes are, and how high the brows stand, (n, 4).
 
     In units of the distance between the eyes, so that the size of a face does not matter. This is what is
-    measured where the network for ``blendshapes`` is missing.
+    measured where the network for ``faces.blendshapes`` is missing.
     """
     five = five_points(points)  # (n, 5, 2)
 

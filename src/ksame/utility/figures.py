@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from ksame.core import FloatArray, IntArray
 from ksame.faces.attributes import AGE_BANDS, age_band
+from ksame.faces.blendshapes import BLENDSHAPES
 from ksame.utility.classify import COMMONEST, MOST, classified
-from ksame.utility.expression import BLENDSHAPES, DISTANCES
+from ksame.utility.expression import DISTANCES
 from ksame.utility.fidelity import psnr, squared_error, ssim
 from ksame.utility.proportions import PROPORTIONS
 

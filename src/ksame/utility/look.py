@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from ksame import weights
 from ksame.core import FaceSet, FloatArray, WeightsError
 from ksame.faces.attributes import attributes
+from ksame.faces.blendshapes import blendshapes
 from ksame.geometry import FRAME, crop, register, to_frame, transform
 from ksame.represent import AppearanceSpace
-from ksame.utility.expression import blendshapes, distances
+from ksame.utility.expression import distances
 from ksame.utility.proportions import proportions
 
 __all__ = ["features", "notes"]

@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from ksame.core import FloatArray, UsageError
+from ksame.faces.blendshapes import BLENDSHAPES
 from ksame.geometry import INNER_LIPS, LEFT_EYE, RIGHT_EYE
 from ksame.geometry import STILL as STILL_POINTS
-from ksame.utility.expression import BLENDSHAPES, DISTANCES
+from ksame.utility.expression import DISTANCES
 
 __all__ = [
     "SHAPES",
