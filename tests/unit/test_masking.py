@@ -916,3 +916,18 @@ def test_brows_are_settled_only_where_that_hides_as_well(monkeypatch):
         row = nearest_first(people()[0], pool())[0]
         own = Mask.of(drawn.model(), [people()[0]], pool().codes[row], pool().deidentified[row]).move
         np.testing.assert_allclose(made[0].move - own, float(moved), atol=1e-9)
+
+
+@pytest.mark.parametrize("texture", ["code", "pixel"])
+@pytest.mark.parametrize("away", [(0, 0), (-70, 0), (60, 90), (5000, 5000)])
+def test_a_face_drawn_into_a_frame_is_that_of_its_copy_and_nothing_else_is_new(away, texture):
+    view = people()[0]
+    code, points = code_of(drawn.model(), view), view.points + away
+    expected, frame = mask().draw(view.rgb, points, code, texture=texture), view.rgb.copy()
+    rest = np.ones(frame.shape[:2], bool)
+    for left, top, right, bottom in mask().draw_on(frame, points, code, texture=texture):
+        assert 0 <= left < right <= frame.shape[1] and 0 <= top < bottom <= frame.shape[0]
+        rest[top:bottom, left:right] = False
+    np.testing.assert_array_equal(frame, expected)
+    np.testing.assert_array_equal(frame[rest], view.rgb[rest])
+    assert (frame == view.rgb).all() == (away == (5000, 5000))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import sys
 import zipfile
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from queue import LifoQueue
 
 import numpy as np
 import pytest
@@ -113,3 +115,44 @@ def test_a_network_inside_a_bundle_is_opened(tmp_path, monkeypatch):
     weights.add("task", bundle)
     (output,) = networks.infer("task", x, inner="inner.onnx")
     np.testing.assert_array_equal(output, expected)
+
+
+def test_sizes_that_are_asked_for_often_have_a_network_of_their_own(monkeypatch):
+    monkeypatch.setattr(networks, "_asked", Counter())
+    monkeypatch.setattr(networks, "_usual", defaultdict(set))
+    some = (1, 3, -1, -1)
+    sizes = [(1, 3, 8, 8), (1, 3, 8, 16), (1, 3, 16, 16)]
+    for _ in range(networks.OFTEN - 1):
+        assert all(networks._often("a", some, size) == some for size in sizes)
+    assert [networks._often("a", some, size) for size in sizes] == [*sizes[:2], some], "no more than two"
+    assert networks._often("a", some, sizes[0]) == sizes[0]
+    assert networks._often("b", some, sizes[0]) == some, "each network counts for itself"
+
+
+@pytest.mark.weights
+def test_a_size_of_its_own_gives_the_same_numbers(monkeypatch):
+    monkeypatch.setattr(networks, "_asked", Counter())
+    monkeypatch.setattr(networks, "_usual", defaultdict(set))
+    x = np.random.default_rng(0).random(INPUTS["yunet"], dtype=np.float32)
+    outputs = [networks.infer("yunet", x, shape=(1, 3, -1, -1)) for _ in range(networks.OFTEN)]
+    assert ("yunet", None, x.shape) in networks._idle
+    for open_, own in zip(outputs[0], outputs[-1], strict=True):
+        np.testing.assert_allclose(own, open_, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize(("name", "requests"), [("gender", 1), ("facenet", 2)])
+def test_small_networks_are_opened_once_for_each_who_asks_and_large_ones_shared(name, requests):
+    networks.let_go(name)
+    idle = LifoQueue()
+    first = networks._borrowed(idle, name, None, None)
+    assert idle.qsize() == requests - 1
+    second = networks._borrowed(idle, name, None, None)
+    assert idle.qsize() == 0
+    assert first is not second
+    x = np.random.default_rng(0).random((1, 3, 32, 32) if name == "gender" else (1, 160, 160, 3))
+    outputs = []
+    for request in (first, second):
+        request.infer({0: x.astype(np.float32)})
+        outputs.append(np.array(request.output_tensors[0].data))
+    np.testing.assert_array_equal(*outputs)

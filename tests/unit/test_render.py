@@ -14,6 +14,7 @@ from ksame.render import (
     LEAST,
     Surrogate,
     cover,
+    cover_on,
     fade,
     portrait,
     scene,
@@ -374,3 +375,37 @@ def test_the_ring_lies_around_the_mesh():
     assert ringed.shape == (MESH + len(OVAL), 2)
     assert hull(ringed, 320, 256)[hull(drawn.model().shape, 320, 256)].all()
     assert triangles().max() == len(ringed) - 1
+
+
+@pytest.mark.parametrize(
+    "boxes",
+    [
+        np.zeros((0, 4)),
+        [[40, 30, 80, 70]],
+        [[40, 30, 80, 70], [60, 50, 120, 100], [65, 60, 90, 80]],  # over one another
+        [[-20, -10, 30, 25], [180, 90, 230, 130], [-90, -90, -60, -60]],  # at the edges and beyond
+    ],
+)
+def test_a_photo_is_covered_itself_as_its_copy_is_and_nowhere_else(boxes):
+    photo = np.random.default_rng(0).integers(0, 256, (120, 200, 3), dtype=np.uint8)
+    boxes = np.reshape(boxes, (-1, 4)).astype(float)
+    before, expected = photo.copy(), cover(photo, boxes)
+    np.testing.assert_array_equal(photo, before)
+    rest = np.ones(photo.shape[:2], bool)
+    for left, top, right, bottom in cover_on(photo, boxes):
+        assert 0 <= left < right <= 200 and 0 <= top < bottom <= 120
+        rest[top:bottom, left:right] = False
+    np.testing.assert_array_equal(photo, expected)
+    np.testing.assert_array_equal(photo[rest], before[rest])
+
+
+def test_what_is_under_two_covers_is_not_looked_at_by_the_second():
+    """Whatever is there, the same colours come out: they would tell of a face otherwise."""
+    photo = np.full((120, 200, 3), 90, np.uint8)
+    boxes = np.array([[40.0, 30, 80, 70], [60, 50, 120, 100]])
+    other = photo.copy()
+    for left, top, right, bottom in boxes.astype(int):
+        other[top:bottom, left:right] = 255
+    cover_on(photo, boxes)
+    cover_on(other, boxes)
+    np.testing.assert_array_equal(photo, other)

@@ -4,6 +4,7 @@ import dataclasses
 import os
 from fractions import Fraction
 from itertools import pairwise
+from types import SimpleNamespace
 
 import av
 import numpy as np
@@ -13,6 +14,7 @@ from PIL import Image
 from ksame.core import InputError, KSameError, UsageError
 from ksame.media import Frame, _video_write, frames, metadata_of_video, probe, write_video
 from ksame.media._boxes import is_cut
+from ksame.media._video import planes
 
 SECRET = "SECRET"
 
@@ -665,3 +667,131 @@ def test_reading_and_writing_go_hand_in_hand(tmp_path, monkeypatch):
     monkeypatch.setattr(_video_write, "_weave", lambda clip, out, *rest: weave(clip, Output(out), *rest))
     assert write_video(probe(path), tmp_path / "b.mp4", watched(), threads=1).frames == 200
     assert len(ahead) == 200 and max(ahead) < 60
+
+
+def as_written(source, frame):
+    """The planes that an encoder is given of a frame, if it takes those of the source."""
+    clip = probe(source)
+    stream = SimpleNamespace(codec_context=SimpleNamespace(pix_fmt=clip.pixels.replace("yuvj", "yuv")))
+    picture = _video_write._picture(frame, clip, stream, av.video.reformatter.VideoReformatter())
+    assert (picture.pts, picture.duration, picture.color_range) == (
+        frame.pts,
+        frame.duration,
+        clip.colour.range,
+    )
+    return [plane.astype(int) for plane in planes(picture)]
+
+
+def whole_blocks(box, plane, luma):
+    """The part of a plane that holds the colours of a box."""
+    y, x = (all_ // some for all_, some in zip(luma.shape, plane.shape, strict=True))
+    left, top, right, bottom = box[0] // 2 * 2, box[1] // 2 * 2, -(-box[2] // 2) * 2, -(-box[3] // 2) * 2
+    return np.s_[top // y : bottom // y, left // x : right // x]
+
+
+@pytest.mark.parametrize("pixels", ["yuv420p", "yuv422p", "yuv444p"])
+@pytest.mark.parametrize("box", [(10, 8, 30, 28), (11, 7, 31, 29), (0, 0, 9, 5), (41, 31, 64, 48)])
+def test_a_picture_is_new_in_its_boxes_and_as_the_file_has_it_elsewhere(tmp_path, box, pixels):
+    source = film(tmp_path / "a.mkv", pictures(2), pixels=pixels)
+    frame = next(frames(source, source=True))
+    old, (left, top, right, bottom) = planes(frame.source), box
+    before = [plane.copy() for plane in old]
+    frame.rgb[top:bottom, left:right] = 30, 90, 200
+    whole = as_written(source, frame)
+    part = as_written(source, dataclasses.replace(frame, new=(box,)))
+    for some, all_, was in zip(part, whole, old, strict=True):
+        here = whole_blocks(box, was, old[0])
+        inside = some[here][1:-1, 1:-1]  # at its edge the colours of whole pictures mix with those beyond
+        assert np.abs(inside - all_[here][1:-1, 1:-1]).max() <= 1
+        some[here] = was[here]
+        np.testing.assert_array_equal(some, was)
+    for plane, was in zip(planes(frame.source), before, strict=True):
+        np.testing.assert_array_equal(plane, was, "the decoder's own is not drawn into")
+
+
+def test_boxes_that_overlap_are_all_new_and_without_any_nothing_is(tmp_path):
+    source = film(tmp_path / "a.mkv", pictures(2), pixels="yuv444p")
+    frame = next(frames(source, source=True))
+    old = planes(frame.source)
+    frame.rgb[8:40, 8:40] = 30, 90, 200
+    for plane, was in zip(as_written(source, dataclasses.replace(frame, new=())), old, strict=True):
+        np.testing.assert_array_equal(plane, was)
+    boxes = (8, 8, 30, 40), (21, 8, 40, 40)
+    part, whole = as_written(source, dataclasses.replace(frame, new=boxes)), as_written(source, frame)
+    for some, all_ in zip(part, whole, strict=True):
+        np.testing.assert_array_equal(some[8:40, 8:40], all_[8:40, 8:40])
+
+
+@pytest.mark.parametrize("pixels", ["yuv420p", "yuv422p", "yuv444p"])
+def test_a_box_in_which_nothing_was_changed_is_not_seen(tmp_path, pixels):
+    """Colours that are a level darker than those around them show as a rectangle."""
+    y, x = np.mgrid[:96, :128]
+    shot = np.stack([60 + x, 70 + y, 150 - x // 2 - y // 4], axis=2).astype(np.uint8)
+    source = film(tmp_path / "a.mkv", [shot] * 2, pixels=pixels)
+    frame = next(frames(source, source=True))
+    new = as_written(source, dataclasses.replace(frame, new=((0, 0, 128, 96),)))
+    for plane, was in zip(new, planes(frame.source), strict=True):
+        assert np.abs(plane - was).max() <= 1
+        assert abs((plane - was).mean()) < 0.1
+
+
+def test_a_picture_that_is_new_in_part_is_written(tmp_path):
+    source = film(tmp_path / "a.mp4", pictures(3))
+    drawn = []
+    for frame in frames(source, source=True):
+        frame.rgb[20:30, 20:40] = 30, 90, 200
+        drawn.append(dataclasses.replace(frame, new=((20, 20, 40, 30),)))
+    written = write_video(probe(source), tmp_path / "b.mp4", drawn, quality=100)
+    assert written.frames == 3
+    assert apart(drawn, frames(tmp_path / "b.mp4")) < 2
+
+
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        ((48, 64), {"turn": 90}),
+        ((48, 64), {"turn": 180}),
+        ((48, 64), {"turn": 0, "mirror": True}),
+        ((48, 64), {"pixels": "yuv420p10le"}),
+        ((48, 64), {"full": True}),
+        ((47, 63), {"pixels": "yuv444p"}),
+        ((48, 63), {"pixels": "yuv444p"}),
+    ],
+)
+def test_what_cannot_be_written_as_the_file_has_it_is_written_whole(tmp_path, size, options):
+    suffix = ".mp4" if "turn" in options else ".mkv"
+    source = film(tmp_path / f"a{suffix}", pictures(3, *size), **options)
+    plain = list(frames(source))
+    shots = list(frames(source, source=True))
+    assert all(frame.source is None for frame in shots)
+    assert apart(plain, shots) == 0
+    write_video(probe(source), tmp_path / "b.mkv", plain)
+    new = [dataclasses.replace(frame, new=()) for frame in shots]
+    write_video(probe(source), tmp_path / "c.mkv", new)
+    assert apart(frames(tmp_path / "b.mkv"), frames(tmp_path / "c.mkv")) == 0
+
+
+def test_pictures_of_another_size_than_the_first_are_written_whole(tmp_path):
+    small = [film(tmp_path / f"{i}.ts", pictures(5, 48 * i, 64 * i)) for i in (1, 2)]
+    joined = tmp_path / "a.ts"
+    joined.write_bytes(b"".join(path.read_bytes() for path in small))
+    shots = list(frames(joined, broken=[], source=True))
+    assert shots[0].source is not None and shots[-1].source is None
+    new = [dataclasses.replace(frame, new=()) for frame in shots]
+    assert write_video(probe(joined), tmp_path / "b.mp4", new).frames == len(shots)
+    assert apart(shots, frames(tmp_path / "b.mp4")) < 5
+
+
+def test_pixels_that_cannot_be_written_are_written_whole(tmp_path):
+    source = film(tmp_path / "a.mkv", pictures(3), codec="ffv1", pixels="yuv422p")
+    shots = [dataclasses.replace(frame, new=()) for frame in frames(source, source=True)]
+    assert shots[0].source is not None
+    stream = SimpleNamespace(codec_context=SimpleNamespace(pix_fmt="yuv420p"))
+    picture = _video_write._picture(shots[0], probe(source), stream, av.video.reformatter.VideoReformatter())
+    assert picture.format.name == "yuv420p"
+
+
+def test_only_who_asks_for_the_source_gets_it(tmp_path):
+    source = film(tmp_path / "a.mp4", pictures(2))
+    assert next(frames(source)).source is None
+    assert apart(frames(source), frames(source, source=True)) == 0

@@ -216,8 +216,7 @@ def frames(
         Whether colours are as good as they can be. To look for faces they need not, and take a tenth of
         the time: half a grey level off on average, more where colours meet.
     source : bool
-        Whether a picture keeps what the file has of it, if that can be written as it is. Its colours are
-        not exact then: only what is new in them will be written.
+        Whether a picture keeps what the file has of it, if that can be written as it is.
 
     Examples
     --------
@@ -249,7 +248,7 @@ def frames(
                 even = even and abs(pts - last - step) <= 1 + step // 10
         if only is None or index in only:
             own = source and _plain(picture, clip, turn)
-            rgb = _rgb(picture, clip, turn, by, exact and not own)
+            rgb = _rgb(picture, clip, turn, by, exact)
             length, seconds = picture.duration or step, pts * clip.time_base
             yield Frame(index, pts, length, seconds, rgb, picture if own else None)
         last = pts
@@ -382,10 +381,14 @@ def _packets(file: InputContainer, stream: VideoStream, path: Path, said: list[s
 
 
 def _plain(picture: VideoFrame, clip: Clip, turn: tuple[int, int, int]) -> bool:
-    """Whether a picture can be written as the file has it: upright, in whole blocks of 8 bits."""
+    """Whether a picture can be written as the file has it: upright, in whole blocks of 8 bits.
+
+    Not one that is turned: its colours, of which there is one to each block, lie at another side of it then.
+    Nor one of full range: converted to and fro its colours are half a level off, and a box would show.
+    """
     size = picture.width, picture.height
     even = size == (clip.width, clip.height) and not any(side % 2 for side in size)
-    return even and not any(turn) and pixels_of(picture) in PLAIN
+    return even and not any(turn) and pixels_of(picture) in PLAIN and clip.colour.range != FULL
 
 
 def _rgb(
