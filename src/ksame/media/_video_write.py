@@ -52,8 +52,11 @@ class Encoder:
 
 
 # No B-frames: they cost time, and with them an MP4 of variable rate states a wrong duration.
+# H.264 looks ten pictures ahead where to spend its bits, as "veryfast" does: the same noise (50.2 and 46.5 dB
+# on two clips), an eighth to a quarter more bytes, and a third less time.
+AHEAD = ("mbtree", "1"), ("rc-lookahead", "10")
 ENCODERS = {
-    "h264": Encoder("libx264", 50, 10, (("preset", "veryfast"), ("bf", "0")), units="6"),
+    "h264": Encoder("libx264", 50, 10, (("preset", "superfast"), ("bf", "0"), *AHEAD), units="6"),
     "hevc": Encoder(
         "libx265",
         51,
