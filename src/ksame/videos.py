@@ -302,7 +302,7 @@ def _new_faces(
     tell: Watch | None,
 ) -> dict[str, Mask | None]:
     """Choose a new face for every person; None: nobody could be found, so the face is covered."""
-    films = [(clip.clip.path, clip.tracks) for clip in clips]
+    films = [(clip.clip.path, clip.frames, clip.tracks) for clip in clips]
     views = looks(films, most=VIEWS, progress=_told(tell, "looking closely", len(clips)))
     everyone: dict[str, Mask | None] = dict.fromkeys(t.person for clip in clips for t in clip.tracks)
     if not views:

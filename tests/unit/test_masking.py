@@ -565,17 +565,17 @@ def test_views_are_spread_over_time_and_cut_out(monkeypatch):
     mesh = (view.points + 0.5) * 3 - 0.5
     wanted = []
 
-    def frames(path, *, broken, only):
+    def picked(path, only, count):
         wanted.extend(sorted(only))
         return (SimpleNamespace(index=i, rgb=large) for i in wanted)
 
-    monkeypatch.setattr("ksame.media.frames", frames)
+    monkeypatch.setattr("ksame.media.picked", picked)
     box = np.concatenate([mesh.min(axis=0), mesh.max(axis=0)])
     tracks = [
         Track(0, np.tile(box, (40, 1)), np.full(40, "seen"), np.tile(pack(mesh, box), (40, 1, 1)), person=who)
         for who in ("a", "b")
     ]
-    found = looks([("clip", [tracks[0], replace(tracks[1], keep=True)])], most=3)
+    found = looks([("clip", 40, [tracks[0], replace(tracks[1], keep=True)])], most=3)
     assert wanted == [0, 20, 39]
     assert list(found) == ["a"] and len(found["a"]) == 3, "who stays visible is not looked at"
     small = found["a"][0]

@@ -20,26 +20,24 @@ LARGEST = 192  # px: the side of a face that is looked at, more than any recogni
 
 
 def looks(
-    films: Sequence[tuple[Path, Sequence[Track]]],
+    films: Sequence[tuple[Path, int, Sequence[Track]]],
     *,
     most: int,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, list[View]]:
     """Return views of each person, spread over the time they are seen; those who stay visible have none.
 
-    Each video is read once more, up to the last picture that is wanted.
-
     Parameters
     ----------
-    films : sequence of (Path, sequence of Track)
-        Videos, and the faces in them.
+    films : sequence of (Path, int, sequence of Track)
+        Videos, how many pictures they have, and the faces in them.
     most : int
         Views of one person over all videos: memory does not grow with their length.
     progress : callable, optional
         Told how many videos were looked at.
     """
     seen: dict[str, list[tuple[int, int, Track]]] = {}
-    for film, (_, tracks) in enumerate(films):
+    for film, (*_, tracks) in enumerate(films):
         for track in tracks:
             if not track.keep:
                 good = track.start + np.flatnonzero(track.state == "seen")
@@ -50,13 +48,10 @@ def looks(
         for film, at, track in spread(places, most):
             wanted[film].setdefault(at, []).append(track)
     views: dict[str, list[View]] = {}
-    for film, (path, _) in enumerate(films):
-        some = wanted[film]
-        for frame in media.frames(path, broken=[], only=some) if some else ():
-            for track in some[frame.index]:
+    for film, (path, count, _) in enumerate(films):
+        for frame in media.picked(path, wanted[film], count):
+            for track in wanted[film][frame.index]:
                 views.setdefault(track.person, []).append(close(frame.rgb, track.mesh(frame.index)))
-            if frame.index >= max(some):
-                break
         if progress:
             progress(film + 1)
     return views

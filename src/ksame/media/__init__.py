@@ -11,6 +11,7 @@ from ksame.media._read import preview, read
 from ksame.media._sound import sound_hashes
 from ksame.media._video import Clip, Frame, frames, probe
 from ksame.media._video_metadata import metadata_of_video
+from ksame.media._video_pick import picked
 from ksame.media._video_write import Written, write_video
 from ksame.media._write import decode, encode, encode_png, publish
 
@@ -29,6 +30,7 @@ __all__ = [
     "frames",
     "metadata_of",
     "metadata_of_video",
+    "picked",
     "preview",
     "probe",
     "publish",
