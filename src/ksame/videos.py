@@ -78,7 +78,7 @@ def disguise(
     audio : str
         ``keep`` copies the sound, ``drop`` leaves it out, ``disguise`` changes its pitch.
     texture : str
-        ``code``: of the old skin only its colour at 17 spots reaches the new face. ``pixel``: gaze and
+        ``code``: of the old skin only its colour at some spots reaches the new face. ``pixel``: gaze and
         wrinkles are kept, and so is more of who it is.
     keep : sequence of paths
         Photos of people who stay visible.

@@ -170,11 +170,15 @@ def test_of_a_turned_head_the_near_cheek_counts():
     points = people()[0].points
     rgb = np.full_like(people()[0].rgb, (160, 112, 100))
     rgb[:, int(points[1, 0]) + 5 :] = 250  # a white wall, where a cheek would be
-    both = look._below(rgb, points)
+
+    def below(mesh):
+        return look._sides(look.colours_of(rgb, mesh, look._BELOW), mesh)
+
+    both = below(points)
     turned = points.copy()
     right = points[:, 0] > points[1, 0]
     turned[right, 0] = points[1, 0] + 0.3 * (points[right, 0] - points[1, 0])
-    near = look._below(rgb, turned)
+    near = below(turned)
     assert both[1].min() > 200 and np.abs(near - (160, 112, 100)).max() < 3
 
 
@@ -865,8 +869,9 @@ def test_of_faces_that_hide_one_whose_brows_are_read_as_the_persons_is_taken():
 
     old = [{"sface": np.full((1, 4), -10.0)}]
     some = [trial(1, 2.6, False), trial(2, 2.1, True), trial(3, 2.2, True)]
-    assert choose._taken({0: some}, old, {})[0].row == 3
-    assert choose._taken({0: some[:1]}, old, {})[0].row == 1
+    assert choose._taken({0: some}, old, {}, well=2.0)[0].row == 3
+    assert choose._taken({0: some[:1]}, old, {}, well=2.0)[0].row == 1
+    assert choose._taken({0: some}, old, {}, well=2.3)[0].row == 1, "to hide goes before brows"
 
 
 @pytest.mark.parametrize(("first", "tried"), [(1, 3), (5, 5), (99, choose.PATIENCE)])
@@ -901,7 +906,7 @@ def test_who_has_one_face_to_choose_from_chooses_before_who_has_three():
 
     old = [{"sface": np.full((1, 4), -10.0 - person)} for person in range(3)]
     named = {0: [trial(0, 1, 2.4), trial(0, 2, 2.1), trial(0, 3, 2.3)], 1: [trial(1, 1, 2.2)]}
-    taken = choose._taken(named, old, {2: trial(2, 3, 2.0)})
+    taken = choose._taken(named, old, {2: trial(2, 3, 2.0)}, well=2.0)
     assert {i: one.row for i, one in taken.items()} == {0: 2, 1: 1}
 
 

@@ -94,7 +94,7 @@ def masks(
     empty: set[int] = set()  # whose tries were all for nothing, once: others took what was like theirs
     while left:
         named = _choose(given, left, turns, chosen, used, margin, tries)
-        chosen |= _taken(named, old, chosen)
+        chosen |= _taken(named, old, chosen, well=_enough(margin))
         left = [i for i in left if i not in chosen and i not in empty]
         empty.update(i for i in left if i not in named)
     networks.let_go("gender")
@@ -275,7 +275,7 @@ def _choose(
     for turn in range(tries):
         picky = turn < tries // 2
         if turn == PATIENCE:
-            margin = 1 + ENOUGH * (margin - 1)
+            margin = _enough(margin)
             for i in left:
                 if not kept[i]:
                     look_again(i, margin, picky=picky)
@@ -305,19 +305,29 @@ def _choose(
     return {i: kept[i] or odd[i] for i in left if kept[i] or odd[i]}
 
 
+def _enough(margin: float) -> float:
+    """Return how far from the old face a new one will do, after some tries."""
+    return 1 + ENOUGH * (margin - 1)
+
+
 def _taken(
-    named: Mapping[int, Sequence[_Trial]], old: Sequence[Known], chosen: Mapping[int, _Trial]
+    named: Mapping[int, Sequence[_Trial]],
+    old: Sequence[Known],
+    chosen: Mapping[int, _Trial],
+    *,
+    well: float,
 ) -> dict[int, _Trial]:
     """Return the best face for each of those who have some to choose from, as far as they are distinct.
 
-    All of them hide well: first come those whose brows are read as the person's, then what hides best.
+    Of those that hide ``well`` one whose brows are read as the person's, if there is one; else what hides
+    best.
     """
     taken: dict[int, _Trial] = {}
     for i in sorted(named, key=lambda i: len(named[i])):  # who has least to choose from, first
         theirs = [*chosen.values(), *taken.values()]
         free = [one for one in named[i] if _distinct(one, old, theirs)]
         if free:
-            taken[i] = max(free, key=lambda one: (one.settled, one.apart))
+            taken[i] = max(free, key=lambda one: (one.settled and one.apart >= well, one.apart))
     return taken
 
 

@@ -66,8 +66,9 @@ def code_of(model: AppearanceSpace, view: View) -> FloatArray:
     on_frame = similarity(mesh, model.shape)[:, :2]
     away = (seen - mesh) @ on_frame.T
     face = register(area, mesh, scale=TEXTURE)
-    skin = colours_of(face, transform(TEXTURE * to_frame(mesh), mesh))
-    below = _below(face, transform(TEXTURE * to_frame(mesh), mesh))
+    flat = transform(TEXTURE * to_frame(mesh), mesh)
+    skin, below = np.split(colours_of(face, flat, (*SKIN, *_BELOW)), [len(SKIN)])
+    below = _sides(below, flat)
     sharp = sharpness(cv2.cvtColor(area, cv2.COLOR_RGB2GRAY), mesh)
     return np.concatenate([away.ravel(), [sharp], skin.ravel(), below.ravel(), _between(area, seen).ravel()])
 
@@ -123,13 +124,16 @@ def colours_of(rgb: NDArray[Any], mesh: FloatArray, points: Sequence[int] = SKIN
     return colours
 
 
-def _below(rgb: NDArray[np.uint8], mesh: FloatArray) -> FloatArray:
-    """Return the colours (2, 3) of either cheek beside the mouth; of a turned head, those of the near one."""
-    left, right = colours = np.median(colours_of(rgb, mesh, _BELOW).reshape(2, -1, 3), axis=1)
+def _sides(below: FloatArray, mesh: FloatArray) -> FloatArray:
+    """Return the colours (2, 3) of either cheek by its points' (8, 3); of a turned head the near one's.
+
+    What lies where the far one would be is no skin.
+    """
+    left, right = sides = np.median(below.reshape(2, -1, 3), axis=1)
     one, other = np.abs(mesh[list(_BELOW), 0].reshape(2, -1).mean(axis=1) - mesh[_NOSE, 0])
-    if min(one, other) >= max(one, other) / 2:
-        return np.asarray(colours)
-    return np.tile(left if one > other else right, (2, 1))
+    if min(one, other) < max(one, other) / 2:
+        sides = np.tile(left if one > other else right, (2, 1))
+    return np.asarray(sides)
 
 
 def overall(colours: FloatArray) -> FloatArray:
