@@ -28,7 +28,7 @@ __all__ = ["READERS", "core", "get_ready", "infer", "inputs", "let_go"]
 _idle: dict[tuple[Any, ...], LifoQueue[Any]] = {}  # infer requests that nobody is using
 _asked: Counter[tuple[str | Path, tuple[int, ...]]] = Counter()  # how often each network, for which sizes
 _usual: dict[str | Path, set[tuple[int, ...]]] = defaultdict(set)  # those for which it is opened
-LARGE = 8_000_000  # bytes of a network's file
+LARGE = 5_000_000  # bytes of a network's file
 OFTEN, SIZES = 16, 2  # from how often on, and how many of them at most
 READERS: dict[str | Path, Callable[[Path], Any]] = {}
 """Who makes a network of a file that OpenVINO cannot read, by the weight's name."""
@@ -210,7 +210,7 @@ def core() -> Any:
     # kept, because to get as much from the system anew for each took 2 of 27 processor seconds of a clip
     _glibc("mallopt", -3, 1 << 22)
     # M_TRIM_THRESHOLD: or the end of what is kept goes back once it is free, and comes anew page by page
-    _glibc("mallopt", -1, 1 << 25)
+    _glibc("mallopt", -1, 1 << 23)
     # M_ARENA_MAX: what threads keep for themselves, eight times as often as there are cores, was 30 MB
     _glibc("mallopt", -8, max(2, os.cpu_count() or 1))
     return openvino.Core()
