@@ -129,7 +129,7 @@ def _sides(below: FloatArray, mesh: FloatArray) -> FloatArray:
 
     What lies where the far one would be is no skin.
     """
-    left, right = sides = np.median(below.reshape(2, -1, 3), axis=1)
+    left, right = sides = below.reshape(2, -1, 3).mean(axis=1)
     one, other = np.abs(mesh[list(_BELOW), 0].reshape(2, -1).mean(axis=1) - mesh[_NOSE, 0])
     if min(one, other) < max(one, other) / 2:
         sides = np.tile(left if one > other else right, (2, 1))
