@@ -37,9 +37,9 @@ def settled(mask: Mask, views: Sequence[View], codes: Sequence[FloatArray], *, t
     Where it sees brows depends on how thick and dark they are and on the hair above: some were seen a sixth
     of an eye lower than they were drawn, and there the network that reads expressions tells a raised brow
     hardly from one at rest. Then as high as that network reads them in the mean: under brows of another form
-    a frown was half a frown. On three people with five to ten faces brows raised and lowered followed at .82 and
-    .78 as drawn, at .83 and .79 as high, at .84 and .82 as read. Recognisers find the face nearer to the old
-    one by .05 to .1 of ``hides``: it must be tried.
+    a frown was half a frown. On three people with five to ten faces brows raised and lowered followed at .82
+    and .78 as drawn, at .83 and .79 as high, at .84 and .82 as read. Recognisers find the face nearer to the
+    old one by .05 to .1 of ``hides``: it must be tried.
 
     Parameters
     ----------
