@@ -1,6 +1,6 @@
 """Videos: each person gets one new face for all clips of a run, of somebody who does not exist [S 7].
 
-Each file is read three times: to follow the faces, to look at some of them closely, and to draw. What is
+Each file is read twice, to follow the faces and to draw; in between some are looked at closely. What is
 in doubt is covered; nothing but a track decides, so that a detector that blinks shows nobody.
 """
 

@@ -17,7 +17,7 @@ from ksame.media._video import Frame, _rgb, _stream, _turn, frames, opened, prob
 
 
 def picked(path: str | Path, wanted: Collection[int], count: int) -> Iterator[Frame]:
-    """Yield some pictures of a video as ``frames`` does, each once; of an hour ten take seconds.
+    """Yield some pictures of a video as ``frames`` does, each once.
 
     Each is decoded from the key picture before it. Where the file's clock does not tell which number a
     picture has, all of it is read.
