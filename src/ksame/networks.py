@@ -32,6 +32,7 @@ LARGE = 5_000_000  # bytes of a network's file
 OFTEN, SIZES = 16, 2  # from how often on, and how many of them at most
 READERS: dict[str | Path, Callable[[Path], Any]] = {}
 """Who makes a network of a file that OpenVINO cannot read, by the weight's name."""
+_first = threading.Lock()
 _opening: dict[tuple[Any, ...], threading.Lock] = defaultdict(threading.Lock)  # one at a time of each network
 
 
@@ -193,9 +194,15 @@ def _packed(model: Any) -> list[Any]:
     return [one for one in constants if one.get_element_type().get_type_name() in ("i8", "u8")]
 
 
-@cache
 def core() -> Any:
-    """Return the one OpenVINO core, imported late (0.3 s) and without its telemetry."""
+    """Return the one OpenVINO core; whoever asks first makes it, the others wait."""
+    with _first:
+        return _core()
+
+
+@cache
+def _core() -> Any:
+    """Import OpenVINO, late (0.3 s) and without its telemetry."""
     # `import openvino` reports itself to its maker where openvino_telemetry is installed. A None in
     # sys.modules makes that import fail, and OpenVINO then uses its own silent stand-in.
     before = sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ from ksame.ahead import ahead, room
 from ksame.core import FloatArray, Guarantee, InputError, UsageError
 from ksame.faces.detect import detect
 from ksame.faces.landmarks import get_closer, landmarks
-from ksame.faces.left import left_over, turns
+from ksame.faces.left import left_over
 from ksame.faces.shelf import in_chunks
 from ksame.faces.track import Track, kept, marked, people, tracks, watch
 from ksame.faces.tracks_json import find_again, from_json, to_json
@@ -188,7 +188,6 @@ def _one_thread_each() -> Iterator[None]:
 @contextmanager
 def _opened_beside(*names: str) -> Iterator[None]:
     """Open networks in a thread of its own while work begins: together they take three seconds."""
-    networks.core()  # here: two threads must not meet it at once
     with ThreadPoolExecutor(1) as pool:
         for name in dict.fromkeys(names):
             pool.submit(get_closer if name == "landmarker" else partial(networks.get_ready, name))
@@ -477,4 +476,4 @@ class Disguised:
             new += mask.draw_on(rgb, track.mesh(frame.index), smoothed, texture=self.texture)
         new += render.cover_on(rgb, np.array(hidden).reshape(-1, 4))
         covered = np.array(boxes).reshape(-1, 4)
-        return replace(frame, new=tuple(new)), left_over(rgb, covered, turns(frame.index))
+        return replace(frame, new=tuple(new)), left_over(rgb, covered, frame.index)

@@ -181,3 +181,13 @@ def test_parts_cover_a_photo_and_small_faces_are_whole_in_one(high, wide, height
     found = module.in_parts(look, photo, height, width)
     assert len(found) >= 1
     assert (found.xyxy == [x - 20, y - 20, x + 20, y + 20]).all(), "none that is cut"
+
+
+@pytest.mark.parametrize(("size", "wide", "looks"), [(640, True, 2), (640, False, 1), (200, False, 1)])
+def test_a_photo_is_looked_at_once_more_with_room_around_it_unless_told_not_to(
+    size, wide, looks, monkeypatch
+):
+    seen = []
+    monkeypatch.setitem(DETECTORS, "yunet", (lambda rgb: seen.append(rgb) or Boxes.none(), 0.8))
+    detect(np.zeros((size // 2, size, 3), np.uint8), turns=(), wide=wide)
+    assert len(seen) == looks

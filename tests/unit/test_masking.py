@@ -108,6 +108,17 @@ def test_gamma_is_that_of_the_model_and_there_is_no_difference_without_the_close
     assert code.shape == (2 * MESH + 1 + 51 + 6 + 24,)
 
 
+@pytest.mark.parametrize(("apart", "looks"), [(60.0, [3]), (50.0, [2]), (15.0, [])])
+def test_a_small_face_is_looked_at_closely_less_often(apart, looks, monkeypatch):
+    asked, view = [], people()[0]
+    monkeypatch.setattr(look.weights, "cached", lambda name: True)
+    monkeypatch.setattr(look, "closer", lambda rgb, mesh, *, looks: asked.append(looks) or mesh)
+    size = apart / float(look.pose(view.points)[0])
+    rgb = cv2.resize(view.rgb, None, fx=size, fy=size)
+    code_of(drawn.model(), View(rgb, view.points * size))
+    assert asked == looks
+
+
 @pytest.mark.weights
 @pytest.mark.parametrize("roll", [0.0, 0.6])
 def test_the_closer_look_sees_a_shut_eye_that_the_mesh_does_not_follow(roll):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 import sys
 import zipfile
 from collections import Counter, defaultdict
@@ -156,3 +157,10 @@ def test_small_networks_are_opened_once_for_each_who_asks_and_large_ones_shared(
         request.infer({0: x.astype(np.float32)})
         outputs.append(np.array(request.output_tensors[0].data))
     np.testing.assert_array_equal(*outputs)
+
+
+def test_two_threads_may_ask_first():
+    """In a process of its own, where nobody has asked yet."""
+    both = "from ksame import networks; from concurrent.futures import ThreadPoolExecutor as Pool; "
+    both += "one, other = Pool(2).map(lambda _: networks.core(), range(2)); assert one is other"
+    subprocess.run([sys.executable, "-c", both], check=True, timeout=60)

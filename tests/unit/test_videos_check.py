@@ -45,14 +45,14 @@ def test_a_doubtful_face_counts_with_either_witness(witness, picture, claimed, m
         monkeypatch.setattr(
             "ksame.faces.left.landmarks", lambda rgb, boxes: (np.zeros((1, 468, 2)), np.zeros(1))
         )
-    left = left_over(rgb, np.zeros((0, 4)), 1)
+    left = left_over(rgb, np.zeros((0, 4)))
     assert left == pytest.approx(found.xyxy[:1])
 
 
 @pytest.mark.parametrize(("score", "count"), [(0.51, 0), (0.74, 0), (0.76, 1)])
 def test_a_wall_counts_only_if_the_second_detector_is_sure(score, count, picture, claimed):
     claimed([900, 300, 1000, 400], score)
-    assert len(left_over(picture[0], np.zeros((0, 4)), 1)) == count
+    assert len(left_over(picture[0], np.zeros((0, 4)))) == count
 
 
 @pytest.mark.parametrize(("score", "count"), [(0.51, 0), (0.76, 1)])
@@ -63,17 +63,29 @@ def test_a_covered_face_that_is_seen_beside_itself_counts_only_if_the_detector_i
     rgb, found = picture
     side = np.ptp(found.xyxy[0, ::2])
     claimed(found.xyxy[0] - [0.6 * side, 0.3 * side, 0.6 * side, 0.3 * side], score)
-    assert len(left_over(rgb, found.xyxy, 1)) == count
+    assert len(left_over(rgb, found.xyxy)) == count
 
 
 def test_a_face_counts_that_no_track_explains(picture):
     rgb, found = picture
-    assert len(left_over(rgb, np.zeros((0, 4)), 1)) == 1
-    assert len(left_over(rgb, found.xyxy, 1)) == 0
-    assert len(left_over(rgb, np.array([[900.0, 300, 1000, 400]]), 1)) == 1
+    assert len(left_over(rgb, np.zeros((0, 4)))) == 1
+    assert len(left_over(rgb, found.xyxy)) == 0
+    assert len(left_over(rgb, np.array([[900.0, 300, 1000, 400]]))) == 1
 
 
 def test_a_box_is_a_quarter_larger_and_a_small_one_more():
     """Of a face of 25 px the second detector sees the head: that is no face that nothing explains."""
     boxes = grown(np.array([[100.0, 100, 180, 260], [394, 222, 417, 250]]))
     assert boxes.tolist() == [[90, 80, 190, 280], [384, 212, 427, 260]]
+
+
+def test_what_lasts_a_while_is_looked_for_in_every_third_picture_and_in_one_alone(picture, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "ksame.faces.left.residual", lambda rgb, covered, **how: asked.append(how) or Boxes.none()
+    )
+    for number in (None, *range(9)):
+        left_over(picture[0], np.zeros((0, 4)), number)
+    assert asked[0] == {"turns": (1, 2, 3), "wide": True}
+    assert [how["wide"] for how in asked[1:]] == [True, False, False] * 3
+    assert [how["turns"] for how in asked[1::3]] == [(1,), (2,), (3,)]

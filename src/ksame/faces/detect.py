@@ -97,7 +97,12 @@ class Boxes:
 
 
 def detect(
-    rgb: NDArray[np.uint8], *, detector: str = "yunet", limit: int = 1280, turns: Sequence[int] = (1, 2, 3)
+    rgb: NDArray[np.uint8],
+    *,
+    detector: str = "yunet",
+    limit: int = 1280,
+    turns: Sequence[int] = (1, 2, 3),
+    wide: bool = True,
 ) -> Boxes:
     """Return the faces in a photo, largest first.
 
@@ -115,6 +120,9 @@ def detect(
         The longest side in pixels at which to search; faces of less than 1/100 of it are missed.
     turns : sequence of int
         The quarter turns to try where no face is sure.
+    wide : bool
+        Whether also to search coarsely with room around it. Without, BlazeFace misses 1 in 25 of the faces
+        that are 1.4 times as high as a picture of 16:9, and none that are as high as it.
     """
     if rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.dtype != np.uint8 or not rgb.size:
         raise UsageError(f"rgb must be (h, w, 3) uint8. Got {rgb.shape} {rgb.dtype}.")
@@ -124,7 +132,7 @@ def detect(
     h, w = rgb.shape[:2]
     scale = min(1.0, limit / max(h, w))
     small = resized(rgb, scale)
-    found = passes(look, small)
+    found = passes(look, small, wide=wide)
     if not len(found) or found.score.max() < sure:
         turned = [turned_back(passes(look, np.rot90(small, k)), k, small.shape) for k in turns]
         found = Boxes.join([found, *turned])
@@ -145,6 +153,7 @@ def residual(
     *,
     detector: str = "blazeface",
     turns: Sequence[int] = (1, 2, 3),
+    wide: bool = True,
 ) -> Boxes:
     """Return the faces that a second detector sees and no covered box explains.
 
@@ -159,10 +168,10 @@ def residual(
         Boxes within which the faces were replaced.
     detector : str
         One of ``DETECTORS``.
-    turns : sequence of int
+    turns, wide
         See ``detect``.
     """
-    found = detect(rgb, detector=detector, turns=turns)
+    found = detect(rgb, detector=detector, turns=turns, wide=wide)
     return found[~explained(found.xyxy, np.asarray(covered, dtype=np.float64).reshape(-1, 4))]
 
 
@@ -220,17 +229,21 @@ def resized(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
     return np.asarray(cv2.resize(rgb, size, interpolation=how), dtype=np.uint8)
 
 
-def passes(look: Callable[[NDArray[np.uint8]], Boxes], rgb: NDArray[np.uint8]) -> Boxes:
+def passes(
+    look: Callable[[NDArray[np.uint8]], Boxes], rgb: NDArray[np.uint8], *, wide: bool = True
+) -> Boxes:
     """Return what is seen at the photo's size, and coarsely with a margin of a quarter around it."""
     rgb = np.ascontiguousarray(rgb)
     h, w = rgb.shape[:2]
     scale = COARSE / max(h, w)
+    if scale < 1 and not wide:
+        return look(rgb)
     coarse = resized(rgb, scale)
     my, mx = coarse.shape[0] // 4, coarse.shape[1] // 4
     padded = cv2.copyMakeBorder(coarse, my, my, mx, mx, cv2.BORDER_REPLICATE)
     sx, sy = coarse.shape[1] / w, coarse.shape[0] / h
-    wide = look(padded).moved(lambda p: (p - [mx, my]) / [sx, sy])
-    return Boxes.join([wide] if scale >= 1 else [look(rgb), wide])
+    far = look(padded).moved(lambda p: (p - [mx, my]) / [sx, sy])
+    return Boxes.join([far] if scale >= 1 else [look(rgb), far])
 
 
 def in_parts(

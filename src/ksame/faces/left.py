@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +11,7 @@ from ksame.faces.follow import box_of, same_face
 from ksame.faces.landmarks import landmarks
 from ksame.geometry import crop
 
-__all__ = ["grown", "left_over", "turns"]
+__all__ = ["grown", "left_over"]
 
 LOOK = 640  # px: the longest side at which the second detector searches
 SURE = 0.75  # the score from which the second detector needs nobody to agree
@@ -21,29 +19,41 @@ LEAST = 10.0  # px by which a track's box may be off at each side
 CLOSE = 256  # px: the closer view that the first detector is given where the second is in doubt
 
 
-def turns(number: int) -> tuple[int, ...]:
-    """Return the quarter turns by which a picture is searched for faces that lie down: they last a while.
-
-    Examples
-    --------
-    >>> [turns(number) for number in range(7)]
-    [(1,), (), (), (2,), (), (), (3,)]
-    """
-    return () if number % 3 else (1 + number // 3 % 3,)
-
-
-def left_over(rgb: NDArray[np.uint8], covered: FloatArray, turned: Sequence[int]) -> FloatArray:
+def left_over(rgb: NDArray[np.uint8], covered: FloatArray, number: int | None = None) -> FloatArray:
     """Return the boxes (n, 4) of the faces outside covered ones (m, 4) that a second detector sees.
 
     Where it is not sure it takes hands, shirts and curtains for faces, in one picture in three. There a
     second witness is asked, at the picture's own size: the mesh, or the first detector in a closer view. If
     what that sees is a covered face, it was this one.
+
+    Parameters
+    ----------
+    rgb : (h, w, 3) uint8
+        What would be published.
+    covered : (m, 4) array
+        The faces that were replaced, covered, or asked to stay.
+    number : int, optional
+        That of a picture among others, one after another: faces that lie down and faces larger than the
+        picture last a while, and are not looked for in each. By default they are.
     """
+    turns, wide = ((1, 2, 3), True) if number is None else _due(number)
     small, known = min(1.0, LOOK / max(rgb.shape[:2])), grown(covered)
-    left = residual(resized(rgb, small), known * small, turns=turned).moved(lambda points: points / small)
+    left = residual(resized(rgb, small), known * small, turns=turns, wide=wide)
+    left = left.moved(lambda points: points / small)
     doubted = np.flatnonzero(left.score < SURE)
     denied = [row for row in doubted.tolist() if explained(_witnessed(rgb, left[[row]]), known).all()]
     return np.delete(left.xyxy, denied, axis=0)
+
+
+def _due(number: int) -> tuple[tuple[int, ...], bool]:
+    """Return by which quarter turns a picture is searched, and whether with room around it.
+
+    Examples
+    --------
+    >>> [_due(number) for number in range(5)]
+    [((1,), True), ((), False), ((), False), ((2,), True), ((), False)]
+    """
+    return ((), False) if number % 3 else ((1 + number // 3 % 3,), True)
 
 
 def _witnessed(rgb: NDArray[np.uint8], face: Boxes) -> FloatArray:

@@ -236,10 +236,12 @@ def _thorough(rgb: RGB, small: RGB) -> Boxes:
     view = resized(rgb, min(1.0, 2 * SMALL / max(rgb.shape[:2])))
     ratio, fine = (np.array(rgb.shape[1::-1]) / x.shape[1::-1] for x in (small, view))
     quick, other = (DETECTORS[name][0] for name in ("yunet", "blazeface"))
-    found = [passes(quick, small).moved(lambda p: p * ratio), passes(other, view).moved(lambda p: p * fine)]
+    beside = later(partial(passes, other, view))
+    found = [passes(quick, small).moved(lambda p: p * ratio)]
     if view.shape != small.shape:
         height, width = (side + -side % 32 for side in small.shape[:2])  # what the network pads it to
         found.append(in_parts(quick, view, height, width).moved(lambda p: p * fine))
+    found.append(beside.result().moved(lambda p: p * fine))
     sure = any((boxes.score >= SURE).any() for boxes in found)
     for turns in () if sure else (1, 2, 3):
         lying = quick(np.ascontiguousarray(np.rot90(small, turns)))

@@ -388,9 +388,10 @@ def spread_over(
         found[..., c] = a * x.astype(np.float32) + b * y.astype(np.float32) + rest
     # a pixel on the edge of a slim triangle lies outside it: no value is beyond those of its corners
     longest = np.abs(edges).sum(axis=(1, 2))
-    slim = np.append(np.abs(twice) < 2 * longest, False)[label]
-    low, high = (end(value, axis=1).astype(np.float32)[label[slim]] for end in (np.min, np.max))
-    found[slim] = np.clip(found[slim], low, high)
+    slim = np.flatnonzero(np.append(np.abs(twice) < 2 * longest, False)[label])
+    low, high = (end(value, axis=1).astype(np.float32)[label.ravel()[slim]] for end in (np.min, np.max))
+    flat = found.reshape(-1, values.shape[1])
+    flat[slim] = np.clip(flat[slim], low, high)
     return found
 
 

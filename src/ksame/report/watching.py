@@ -272,7 +272,7 @@ def _left(moment: Moment, tracks: Sequence[Track], meshes: FloatArray) -> bool:
     there = [track.box[moment.frame - track.start] for track in tracks if moment.frame in track.frames]
     around = [with_ring(mesh) for mesh in meshes]
     boxes = np.array([*there, *(np.hstack([ring.min(axis=0), ring.max(axis=0)]) for ring in around)])
-    return bool(len(left_over(moment.new, boxes.reshape(-1, 4), (1, 2, 3))))
+    return bool(len(left_over(moment.new, boxes.reshape(-1, 4))))
 
 
 def _joined(parts: Sequence[Watched], counts: tuple[int, int]) -> Watched:
