@@ -110,7 +110,7 @@ def disguise(
         with _opened_beside("mesh", recogniser):
             clips, failures = _followed(found, recogniser, corrected, jobs, watch)
         clips = _recognised(clips, keep, recogniser)
-        networks.let_go("yunet", "blazeface", "mesh")
+        networks.let_go("yunet", "blazeface")
         with _opened_beside(who[-1], *near, *who):
             faces = _new_faces(clips, model, identities, who, texture, seed, watch)
         networks.let_go(recogniser, *who)

@@ -36,7 +36,7 @@ from ksame.geometry import (
     with_ring,
 )
 from ksame.masking import Mask, View, apart, brows, calm, choose, code_of, look, looks, masks
-from ksame.masking.features import EYES, RAISED
+from ksame.masking.features import EYES, MOUTH, RAISED
 from ksame.masking.mask import FORM, spread_over
 from ksame.masking.pictures import recoloured, softened, spread
 from ksame.pool import Pool
@@ -769,6 +769,40 @@ def test_a_face_with_a_picture_is_worn_as_it_is():
     assert (new != view.rgb).any() and new.shape == view.rgb.shape
 
 
+def test_a_worn_face_may_have_its_whole_form_above_the_lips():
+    """Eyes move together with their brows, and the mouth as a whole: points away from both show it."""
+    model, faces, view = drawn.model(), portraits(), people()[0]
+    codes = faces.codes[3], faces.deidentified[3]
+    part, more = (
+        Mask.of(model, [view], *codes, picture=faces.picture(3), **how) for how in ({}, {"upper": 1.0})
+    )
+    lips = model.shape[MOUTH, 1].min()
+    above, below = model.shape[:, 1] < lips - 12, model.shape[:, 1] > lips + 12
+    away = np.linalg.norm(model.shape[:, None] - model.shape[MOUTH], axis=2).min(axis=1) > 25
+    np.testing.assert_allclose(more.move[above & away], part.move[above & away] / FORM, atol=0.3)
+    np.testing.assert_allclose(more.move[below], part.move[below], atol=0.3)
+
+
+@pytest.mark.parametrize(("times", "afar"), [(1.0, False), (0.3, True)])
+def test_from_afar_a_face_has_its_whole_form_and_is_judged_as_it_is_found(times, afar, monkeypatch):
+    view = people()[0]
+    rgb = cv2.resize(view.rgb, None, fx=times, fy=times, interpolation=cv2.INTER_AREA)
+    shapes, looked, wanted = [], [], []
+    whole, tried = Mask.of, choose._tried
+    monkeypatch.setattr(
+        choose.Mask, "of", lambda *some, upper, **how: shapes.append(upper) or whole(*some, upper=upper, **how)
+    )
+    monkeypatch.setattr(choose, "again", lambda rgb, mesh, box: looked.append(box) or (mesh + 1, 0.9))
+    monkeypatch.setattr(choose, "_tried", lambda *some: wanted.append(some[4]) or tried(*some))
+    new = iter([0.0, *[9.0] * 50])
+    fake_embed(monkeypatch, lambda name, rgb, points: np.array([[next(new)]]))
+    small = View(rgb, view.points * times)
+    assert masks(drawn.model(), [[small]], pool(), recognisers=["sface"], tries=1)[0] is not None
+    assert set(shapes) == {1.0 if afar else FORM}
+    assert bool(looked) is afar
+    assert wanted[0] == 2.0 + choose.AFAR * afar
+
+
 @quick
 @given(arrays(np.uint8, (6, 5, 3)), arrays(float, (2, 2), elements=st.floats(0, 1)))
 def test_another_skin_leaves_black_and_grey_and_keeps_the_order_of_light(face, colours):
@@ -891,6 +925,7 @@ def test_a_few_more_faces_are_tried_where_brows_are_refused(monkeypatch, first, 
     rows = itertools.count()
     given = SimpleNamespace(
         people=[[None]],
+        afar=[False],
         judges=["sface"],
         near=lambda left, used: np.array([next(rows)]),
         mask=lambda i, row: SimpleNamespace(move=np.zeros((468, 2)), row=row, settled=False),

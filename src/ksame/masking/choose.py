@@ -14,18 +14,20 @@ from ksame import networks, weights
 from ksame.ahead import by_two
 from ksame.core import CannotGuarantee, FloatArray, IntArray, RandomState
 from ksame.faces import attributes
+from ksame.faces.follow import PRESENT, again, box_of, pose
 from ksame.geometry import register, to_frame, transform
 from ksame.masking.brows import settled
 from ksame.masking.hiding import Known, codes_of, far_from, hides, seen_by
-from ksame.masking.look import View, code_of, gamma_of, landmarks_of
+from ksame.masking.look import FINE, View, code_of, gamma_of, landmarks_of
 from ksame.masking.looks import spread
-from ksame.masking.mask import Mask, Texture
+from ksame.masking.mask import FORM, Mask, Texture
 from ksame.pool import Pool
 from ksame.replace import identities
 from ksame.represent import AppearanceSpace
 
 AMONG = 12  # pool faces that anybody may get: the nearest one alone would say where the old face lies
 ENOUGH = 0.96  # of the way that a new face should be from the old one, after some tries
+AFAR = 0.1  # further it should be where a person is seen from afar, where all faces look more alike
 NEARER = 0.05  # that settled brows may make a new face, where no face hides well
 NAMED = 3  # trials of each person in any case: the best of them is taken
 UNLIKE = 0.4, 0.7  # shares of a pool's women or men, least like a person first: they are tried in this order
@@ -87,7 +89,9 @@ def masks(
     old = [{name: codes_of(views, name) for name in recognisers} for views in people]
     turns = np.stack([_turns(known, pool) for known in old])
     male, source = [one[0] for one in apparent], np.random.default_rng(rng)
-    given = _Given(model, people, codes, gammas, male, pool, looks, old, recognisers, texture, among, source)
+    afar = [bool(np.median([pose(view.points)[0] for view in views]) < FINE) for views in people]
+    how = recognisers, texture, among, source
+    given = _Given(model, people, codes, gammas, male, afar, pool, looks, old, *how)
     used = np.zeros((len(people), len(pool)), bool)
     chosen: dict[int, _Trial] = {}
     left = list(range(len(people)))
@@ -187,6 +191,7 @@ class _Given(NamedTuple):
     codes: Sequence[Sequence[FloatArray]]
     gammas: Sequence[Sequence[FloatArray]]
     male: Sequence[float]
+    afar: Sequence[bool]  # whether they are seen from afar mostly
     pool: Pool
     looks: tuple[FloatArray, FloatArray]  # of the people and of the pool: see ``_with_looks``
     old: Sequence[Known]
@@ -210,16 +215,26 @@ class _Given(NamedTuple):
         return replace(self.mask(one.person, one.row), move=one.move)
 
     def mask(self, i: int, row: int) -> Mask:
-        """Return a person's mask with a face of the pool."""
-        hat, hat_d = self.pool.codes[row], self.pool.deidentified[row]
+        """Return a person's mask with a face of the pool; from afar with its whole form, which hides better.
+
+        There is less to see of expressions there.
+        """
+        hat, hat_d, picture = self.pool.codes[row], self.pool.deidentified[row], self.pool.picture(row)
         known = {"codes": self.codes[i], "gamma": np.mean(self.gammas[i], axis=0)}
-        return Mask.of(self.model, self.people[i], hat, hat_d, picture=self.pool.picture(row), **known)
+        upper = 1.0 if self.afar[i] else FORM
+        return Mask.of(self.model, self.people[i], hat, hat_d, picture=picture, upper=upper, **known)
 
     def worn(self, i: int, mask: Mask, view: int) -> View:
-        """Return a person's view with a mask on."""
+        """Return a person's view with a mask on.
+
+        The mesh of a small face is the one that somebody finds who has the view only: it may lie elsewhere
+        than it was drawn, and there recognisers found a face nearer that they would not have named.
+        """
         (rgb, points), code = self.people[i][view], self.codes[i][view]
         new = mask.draw(rgb, points, code, texture=self.texture)
-        return View(new, mask.worn(landmarks_of(points, code, mask.model)))
+        worn = mask.worn(landmarks_of(points, code, mask.model))
+        found, presence = again(new, worn, box_of(worn)) if self.afar[i] else (worn, 0.0)
+        return View(new, found if presence >= PRESENT else worn)
 
     def alike(self, i: int, mask: Mask) -> bool:
         """Return whether somebody who is surely taken for a man or a woman is so with a mask on."""
@@ -248,6 +263,7 @@ def _choose(
     kept, odd, rest = ({i: list[_Trial]() for i in left} for _ in range(3))
     order = {i: _order(given.judges, len(given.people[i])) for i in left}
     theirs = [one.seen for one in chosen.values()]
+    wanted = {i: margin + AFAR * given.afar[i] for i in left}
 
     def look(i: int, row: int, least: float, *, picky: bool) -> None:
         mask = given.mask(i, row)
@@ -256,7 +272,7 @@ def _choose(
             one = one._replace(settled=True)
         elif one.seen:
             # brows come second: where they are seen as the person's are, they may give somebody away
-            enough = max(least, min(one.apart - NEARER, margin))
+            enough = max(least, min(one.apart - NEARER, wanted[i]))
             seen, far = _tried(given, i, other, theirs, enough, order[i])
             mask, one = (other, _Trial(i, row, other.move, seen, far, True)) if seen else (mask, one)
         odder = one.seen and picky and not given.alike(i, mask)
@@ -275,10 +291,10 @@ def _choose(
     for turn in range(tries):
         picky = turn < tries // 2
         if turn == PATIENCE:
-            margin = _enough(margin)
+            wanted = {i: _enough(far) for i, far in wanted.items()}
             for i in left:
                 if not kept[i]:
-                    look_again(i, margin, picky=picky)
+                    look_again(i, wanted[i], picky=picky)
         if turn == tries // 2:
             kept = {i: kept[i] or odd[i] for i in left}
         # where none has brows that are read as the person's, a few more are looked at
@@ -298,7 +314,7 @@ def _choose(
             break
         for i, row in zip(still, rows, strict=True):
             used[i, row] = True
-            look(i, row, margin, picky=picky)
+            look(i, row, wanted[i], picky=picky)
     for i in left:
         if not kept[i] and not odd[i]:
             look_again(i, 1.0, picky=False)

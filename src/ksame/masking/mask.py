@@ -31,6 +31,7 @@ from ksame.geometry import (
 )
 from ksame.masking.features import (
     EYES,
+    MOUTH,
     Lids,
     eyeballs,
     in_form,
@@ -63,6 +64,7 @@ Texture = Literal["code", "pixel"]
 
 MOST = 2.0  # standard deviations: further out the model draws blotches
 FORM = 0.6  # of the way to the form of a face that is worn as a picture: its skin hides, and mouths move
+EDGE = 12.0  # px of the model's frame around the top of the lips: above them a face may go further
 FIELD = 40, 32  # parts of a face that have a light of their own
 WIDE = 30.0  # px of the model's frame: from how far around a part takes it
 BRIGHTER = 2.0  # times as much light falls on one cheek as on the other at most
@@ -122,11 +124,14 @@ class Mask:
         codes: Sequence[FloatArray] | None = None,
         gamma: FloatArray | None = None,
         picture: NDArray[np.uint8] | None = None,
+        upper: float = FORM,
     ) -> Self:
         """Make a person's mask from some views and a pool face (d,), before and after k-Diff-furthest.
 
         ``codes`` are those of the views and ``gamma`` is their mean in the model, if they are known. A pool
-        face with a ``picture`` is worn as it is: the shift then goes from the person to it.
+        face with a ``picture`` is worn as it is: the shift then goes from the person to it, and above the
+        lips ``upper`` of the way to its form. All of it hides better than ``FORM``, and brows and lids follow
+        less well.
         """
         codes = codes or [code_of(model, view) for view in views]
         gamma = np.mean([gamma_of(model, view) for view in views], axis=0) if gamma is None else gamma
@@ -137,7 +142,7 @@ class Mask:
         gamma_d = np.where(model.nuisance, gamma, wanted)  # the frame's own [S 7.3.2]
         seen = [landmarks_of(view.points, code, model) for view, code in zip(views, codes, strict=True)]
         own = align(np.stack(seen), model.shape).mean(axis=0)
-        far = 1.0 if picture is None else FORM
+        far = 1.0 if picture is None else _far(model.shape, upper)
         move = in_form(far * (model.shapes(gamma_d[None])[0] - own), own)
         glasses = in_glasses(codes)
         skin = max((overall(skin_of(code, glasses=glasses)) for code in codes), key=np.sum)
@@ -360,6 +365,13 @@ class Mask:
         """Return a texture (3p,) as a small picture, its edge carried outwards."""
         small: Picture = texture.reshape(-1, 3)[self._nearest]
         return small
+
+
+def _far(shape: FloatArray, upper: float) -> FloatArray:
+    """Return how far (468, 1) each point of a face that is worn goes to its form: see ``Mask.of``."""
+    below = np.clip((shape[:, 1:] - shape[MOUTH, 1].min()) / EDGE + 0.5, 0, 1)
+    far: FloatArray = upper + (FORM - upper) * below
+    return far
 
 
 def spread_over(
