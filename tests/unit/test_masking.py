@@ -789,9 +789,12 @@ def test_from_afar_a_face_has_its_whole_form_and_is_judged_as_it_is_found(times,
     rgb = cv2.resize(view.rgb, None, fx=times, fy=times, interpolation=cv2.INTER_AREA)
     shapes, looked, wanted = [], [], []
     whole, tried = Mask.of, choose._tried
-    monkeypatch.setattr(
-        choose.Mask, "of", lambda *some, upper, **how: shapes.append(upper) or whole(*some, upper=upper, **how)
-    )
+
+    def of(*some, upper, **how):
+        shapes.append(upper)
+        return whole(*some, upper=upper, **how)
+
+    monkeypatch.setattr(choose.Mask, "of", of)
     monkeypatch.setattr(choose, "again", lambda rgb, mesh, box: looked.append(box) or (mesh + 1, 0.9))
     monkeypatch.setattr(choose, "_tried", lambda *some: wanted.append(some[4]) or tried(*some))
     new = iter([0.0, *[9.0] * 50])
@@ -800,7 +803,8 @@ def test_from_afar_a_face_has_its_whole_form_and_is_judged_as_it_is_found(times,
     assert masks(drawn.model(), [[small]], pool(), recognisers=["sface"], tries=1)[0] is not None
     assert set(shapes) == {1.0 if afar else FORM}
     assert bool(looked) is afar
-    assert wanted[0] == 2.0 + choose.AFAR * afar
+    eyes = float(look.pose(small.points)[0])
+    assert wanted[0] == pytest.approx(2 + choose.AFAR * max(0, 1 - eyes / look.FINE))
 
 
 @quick
@@ -925,7 +929,7 @@ def test_a_few_more_faces_are_tried_where_brows_are_refused(monkeypatch, first, 
     rows = itertools.count()
     given = SimpleNamespace(
         people=[[None]],
-        afar=[False],
+        afar=[0.0],
         judges=["sface"],
         near=lambda left, used: np.array([next(rows)]),
         mask=lambda i, row: SimpleNamespace(move=np.zeros((468, 2)), row=row, settled=False),

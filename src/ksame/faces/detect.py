@@ -229,9 +229,7 @@ def resized(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
     return np.asarray(cv2.resize(rgb, size, interpolation=how), dtype=np.uint8)
 
 
-def passes(
-    look: Callable[[NDArray[np.uint8]], Boxes], rgb: NDArray[np.uint8], *, wide: bool = True
-) -> Boxes:
+def passes(look: Callable[[NDArray[np.uint8]], Boxes], rgb: NDArray[np.uint8], *, wide: bool = True) -> Boxes:
     """Return what is seen at the photo's size, and coarsely with a margin of a quarter around it."""
     rgb = np.ascontiguousarray(rgb)
     h, w = rgb.shape[:2]

@@ -27,7 +27,8 @@ from ksame.represent import AppearanceSpace
 
 AMONG = 12  # pool faces that anybody may get: the nearest one alone would say where the old face lies
 ENOUGH = 0.96  # of the way that a new face should be from the old one, after some tries
-AFAR = 0.1  # further it should be where a person is seen from afar, where all faces look more alike
+# Further it should be where a person is seen from afar: there recognisers find strangers further away
+AFAR = 0.4
 NEARER = 0.05  # that settled brows may make a new face, where no face hides well
 NAMED = 3  # trials of each person in any case: the best of them is taken
 UNLIKE = 0.4, 0.7  # shares of a pool's women or men, least like a person first: they are tried in this order
@@ -89,7 +90,8 @@ def masks(
     old = [{name: codes_of(views, name) for name in recognisers} for views in people]
     turns = np.stack([_turns(known, pool) for known in old])
     male, source = [one[0] for one in apparent], np.random.default_rng(rng)
-    afar = [bool(np.median([pose(view.points)[0] for view in views]) < FINE) for views in people]
+    apart = (np.median([pose(view.points)[0] for view in views]) for views in people)
+    afar = [max(0.0, 1 - float(eyes) / FINE) for eyes in apart]
     how = recognisers, texture, among, source
     given = _Given(model, people, codes, gammas, male, afar, pool, looks, old, *how)
     used = np.zeros((len(people), len(pool)), bool)
@@ -191,7 +193,7 @@ class _Given(NamedTuple):
     codes: Sequence[Sequence[FloatArray]]
     gammas: Sequence[Sequence[FloatArray]]
     male: Sequence[float]
-    afar: Sequence[bool]  # whether they are seen from afar mostly
+    afar: Sequence[float]  # from how far they are seen mostly: 0 is near, where all can be seen of a face
     pool: Pool
     looks: tuple[FloatArray, FloatArray]  # of the people and of the pool: see ``_with_looks``
     old: Sequence[Known]
