@@ -29,6 +29,7 @@ _idle: dict[tuple[Any, ...], LifoQueue[Any]] = {}  # infer requests that nobody 
 _asked: Counter[tuple[str | Path, tuple[int, ...]]] = Counter()  # how often each network, for which sizes
 _usual: dict[str | Path, set[tuple[int, ...]]] = defaultdict(set)  # those for which it is opened
 LARGE = 5_000_000  # bytes of a network's file
+SEVERAL = 16_384  # numbers among weights that are kept in a file
 OFTEN, SIZES = 16, 2  # from how often on, and how many of them at most
 READERS: dict[str | Path, Callable[[Path], Any]] = {}
 """Who makes a network of a file that OpenVINO cannot read, by the weight's name."""
@@ -137,7 +138,9 @@ def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
         model = READERS.get(name, core().read_model)(file)
     if shape is not None:
         model.reshape(shape)
-    unpacked = _unpacked(model)
+    sides = model.input(0).get_partial_shape()
+    fixed = sides.rank.is_static and all(side.is_static for side in list(sides)[1:])
+    unpacked = _unpacked(model) if size >= LARGE and fixed else None
     # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
     count = 1 if size < LARGE else 2
     settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": count}
@@ -147,8 +150,7 @@ def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
     compiled = core().compile_model(model, "CPU", settings)
     requests = [compiled.create_infer_request() for _ in range(count)]
     if unpacked is not None:
-        shapes = (1 if side.is_dynamic else side.get_length() for side in model.input(0).get_partial_shape())
-        nothing = np.zeros(tuple(shapes), np.float32)
+        nothing = np.zeros([1 if side.is_dynamic else side.get_length() for side in sides], np.float32)
         for request in requests:
             request.infer({0: nothing})  # copies them, in the order that the processor likes
             request.unpacked = unpacked  # it may look at them again, so they live as long as it does
@@ -160,30 +162,32 @@ def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
 
 
 def _unpacked(model: Any) -> mmap.mmap | None:
-    """Unpack weights of int8 in a network, where it has any, and return what they are kept in.
+    """Unpack weights of int8 in a network, lay all large ones into a file, and return that as memory.
 
-    Left to itself OpenVINO 2026.4 keeps them besides its own copy (FaceNet: 100 MB), and cannot work in two
-    streams. In a file without a name they can be forgotten once used.
+    Left to itself OpenVINO 2026.4 keeps them besides its own copy (FaceNet: 100 MB, SFace: 37), and cannot
+    work in two streams where they are packed. In a file without a name they can be forgotten once used.
     """
     from openvino import op
 
-    packed, scaled = set(_packed(model)), []
-    for times in model.get_ops():  # weights, as floats, times a scale: as in a .tflite
-        if times.get_type_name() == "Multiply":
-            floats, scale = (times.input_value(i).get_node() for i in (0, 1))
+    packed, large = set(_packed(model)), list[tuple[Any, Any, Any]]()  # what to replace, its numbers, by what
+    for one in model.get_ops():
+        if one.get_type_name() == "Multiply":  # weights, as floats, times a scale: as in a .tflite
+            floats, scale = (one.input_value(i).get_node() for i in (0, 1))
             if floats.get_type_name() == "Convert" and scale.get_type_name() == "Constant":
-                scaled.append((times, floats.input_value(0).get_node(), scale))
-    scaled = [one for one in scaled if one[1] in packed]
-    if not scaled:
+                bytes8 = floats.input_value(0).get_node()
+                large += [(one, bytes8.data, scale.data)] if bytes8 in packed else []
+        elif one.get_type_name() == "Constant" and one.get_element_type().get_type_name() == "f32":
+            large += [(one, one.data, np.float32(1))] if one.data.size >= SEVERAL else []
+    if not large:
         return None
     with tempfile.TemporaryFile() as file:
-        file.truncate(4 * sum(bytes8.data.size for _, bytes8, _ in scaled))
+        file.truncate(4 * sum(numbers.size for _, numbers, _ in large))
         room = mmap.mmap(file.fileno(), 0)
     at = 0
-    for times, bytes8, scale in scaled:
-        floats = np.frombuffer(room, np.float32, bytes8.data.size, at).reshape(bytes8.data.shape)
-        np.multiply(bytes8.data, scale.data, out=floats)
-        times.output(0).replace(op.Constant(floats, shared_memory=True).output(0))
+    for one, numbers, times in large:
+        floats = np.frombuffer(room, np.float32, numbers.size, at).reshape(numbers.shape)
+        np.multiply(numbers, times, out=floats)
+        one.output(0).replace(op.Constant(floats, shared_memory=True).output(0))
         at += floats.nbytes
     return room
 

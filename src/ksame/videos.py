@@ -105,13 +105,13 @@ def disguise(
     model, identities, who = AppearanceSpace.shipped(), pool_of(pool), judges()
     near = closer()  # before any face is looked at
     # Each network takes up to 100 MB, the slow one twice that while it is opened: those that search make way
-    # for those that look closely, the slow one first.
+    # for those that look closely, and it comes before the other recognisers.
     with _one_thread_each():
         with _opened_beside("mesh", recogniser):
             clips, failures = _followed(found, recogniser, corrected, jobs, watch)
         clips = _recognised(clips, keep, recogniser)
-        networks.let_go("yunet", "blazeface")
-        with _opened_beside(who[-1], *near, *who):
+        networks.let_go("yunet", "blazeface", "mesh")
+        with _opened_beside(*near, who[-1], *who):
             faces = _new_faces(clips, model, identities, who, texture, seed, watch)
         networks.let_go(recogniser, *who)
     # names of their own: beside photos the same one would say which belong together

@@ -75,6 +75,31 @@ def test_packed_weights_are_unpacked_once_and_both_requests_agree():
 
 
 @pytest.mark.weights
+@pytest.mark.parametrize("shape", [None, (1, 3, 112, 112)])
+def test_large_weights_lie_in_a_file_and_give_the_same_numbers(shape):
+    x = np.random.default_rng(0).random((1, 3, 112, 112), dtype=np.float32)
+    networks.let_go("sface")
+    (output,) = networks.infer("sface", x, shape=shape)
+    core = networks.core()
+    plain = core.compile_model(weights.path("sface"), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    np.testing.assert_allclose(output, plain(x)[0], atol=1e-4 * np.abs(plain(x)[0]).max())
+    for request in list(networks._idle["sface", None, shape].queue):
+        assert len(request.unpacked) == pytest.approx(weights.CATALOGUE["sface"].size, rel=0.05)
+    networks.let_go("sface")
+
+
+@pytest.mark.weights
+def test_a_large_network_for_pictures_of_any_size_is_left_as_it_is():
+    """Nothing can be shown to it before there is a picture."""
+    x = np.random.default_rng(0).random((1, 3, 64, 96), dtype=np.float32)
+    networks.let_go("centerface")
+    networks.infer("centerface", x, shape=(1, 3, -1, -1))
+    (request, *_) = networks._idle["centerface", None, (1, 3, -1, -1)].queue
+    assert not hasattr(request, "unpacked")
+    networks.let_go("centerface")
+
+
+@pytest.mark.weights
 def test_weights_that_are_packed_in_another_way_are_left_to_openvino_alone(monkeypatch):
     """A network of somebody else's may keep them so: then one stream serves both requests."""
     x = np.random.default_rng(0).random((1, 160, 160, 3), dtype=np.float32)
