@@ -10,8 +10,8 @@ import tempfile
 import threading
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from queue import Empty, LifoQueue
@@ -147,18 +147,42 @@ def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
     # OpenVINO 2026.4 computes nonsense in a second stream with packed weights
     settings["NUM_STREAMS"] = 1 if _packed(model) else count
     settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
-    compiled = core().compile_model(model, "CPU", settings)
-    requests = [compiled.create_infer_request() for _ in range(count)]
-    if unpacked is not None:
-        nothing = np.zeros([1 if side.is_dynamic else side.get_length() for side in sides], np.float32)
-        for request in requests:
-            request.infer({0: nothing})  # copies them, in the order that the processor likes
-            request.unpacked = unpacked  # it may look at them again, so they live as long as it does
-        with suppress(AttributeError):  # elsewhere than on Windows
-            unpacked.madvise(mmap.MADV_DONTNEED)
+    with _forgotten(unpacked):
+        compiled = core().compile_model(model, "CPU", settings)
+        requests = [compiled.create_infer_request() for _ in range(count)]
+        if unpacked is not None:
+            nothing = np.zeros([1 if side.is_dynamic else side.get_length() for side in sides], np.float32)
+            for request in requests:
+                request.infer({0: nothing})  # copies them, in the order that the processor likes
+                request.unpacked = unpacked  # it may look at them again, so they live as long as it does
     del model
     _glibc("malloc_trim", 0)  # to read a network takes as much memory again, and many are opened in a row
     return requests
+
+
+@contextmanager
+def _forgotten(room: mmap.mmap | None) -> Iterator[None]:
+    """Give back the memory of a file that is read meanwhile, again and again: what is needed comes anew.
+
+    Some networks are laid out in another order before they are copied, so that there are three of each.
+    """
+    if room is None or not hasattr(mmap, "MADV_DONTNEED"):  # on Windows there is no such thing
+        yield
+        return
+    done = threading.Event()
+
+    def forget() -> None:
+        while not done.wait(0.01):
+            room.madvise(mmap.MADV_DONTNEED)
+
+    helper = threading.Thread(target=forget)
+    helper.start()
+    try:
+        yield
+    finally:
+        done.set()
+        helper.join()
+        room.madvise(mmap.MADV_DONTNEED)
 
 
 def _unpacked(model: Any) -> mmap.mmap | None:
