@@ -140,21 +140,21 @@ def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
         model.reshape(shape)
     sides = model.input(0).get_partial_shape()
     fixed = sides.rank.is_static and all(side.is_static for side in list(sides)[1:])
-    unpacked = _unpacked(model) if size >= LARGE and fixed else None
+    filed = _filed(model) if size >= LARGE and fixed else None
     # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
     count = 1 if size < LARGE else 2
     settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": count}
     # OpenVINO 2026.4 computes nonsense in a second stream with packed weights
     settings["NUM_STREAMS"] = 1 if _packed(model) else count
     settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
-    with _forgotten(unpacked):
+    with _forgotten(filed):
         compiled = core().compile_model(model, "CPU", settings)
         requests = [compiled.create_infer_request() for _ in range(count)]
-        if unpacked is not None:
+        if filed is not None:
             nothing = np.zeros([1 if side.is_dynamic else side.get_length() for side in sides], np.float32)
             for request in requests:
                 request.infer({0: nothing})  # copies them, in the order that the processor likes
-                request.unpacked = unpacked  # it may look at them again, so they live as long as it does
+                request.filed = filed  # it may look at them again, so they live as long as it does
     del model
     _glibc("malloc_trim", 0)  # to read a network takes as much memory again, and many are opened in a row
     return requests
@@ -185,7 +185,7 @@ def _forgotten(room: mmap.mmap | None) -> Iterator[None]:
         room.madvise(mmap.MADV_DONTNEED)
 
 
-def _unpacked(model: Any) -> mmap.mmap | None:
+def _filed(model: Any) -> mmap.mmap | None:
     """Unpack weights of int8 in a network, lay all large ones into a file, and return that as memory.
 
     Left to itself OpenVINO 2026.4 keeps them besides its own copy (FaceNet: 100 MB, SFace: 37), and cannot

@@ -70,8 +70,8 @@ def test_packed_weights_are_unpacked_once_and_both_requests_agree():
         np.testing.assert_allclose(output, expected, atol=0.01 * np.linalg.norm(expected))
     requests = list(networks._idle["facenet", None, None].queue)
     assert len(requests) == 2
-    assert requests[0].unpacked is requests[1].unpacked
-    assert len(requests[0].unpacked) == pytest.approx(4 * weights.CATALOGUE["facenet"].size, rel=0.05)
+    assert requests[0].filed is requests[1].filed
+    assert len(requests[0].filed) == pytest.approx(4 * weights.CATALOGUE["facenet"].size, rel=0.05)
 
 
 @pytest.mark.weights
@@ -84,7 +84,7 @@ def test_large_weights_lie_in_a_file_and_give_the_same_numbers(shape):
     plain = core.compile_model(weights.path("sface"), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     np.testing.assert_allclose(output, plain(x)[0], atol=1e-4 * np.abs(plain(x)[0]).max())
     for request in list(networks._idle["sface", None, shape].queue):
-        assert len(request.unpacked) == pytest.approx(weights.CATALOGUE["sface"].size, rel=0.05)
+        assert len(request.filed) == pytest.approx(weights.CATALOGUE["sface"].size, rel=0.05)
     networks.let_go("sface")
 
 
@@ -95,7 +95,7 @@ def test_a_large_network_for_pictures_of_any_size_is_left_as_it_is():
     networks.let_go("centerface")
     networks.infer("centerface", x, shape=(1, 3, -1, -1))
     (request, *_) = networks._idle["centerface", None, (1, 3, -1, -1)].queue
-    assert not hasattr(request, "unpacked")
+    assert not hasattr(request, "filed")
     networks.let_go("centerface")
 
 
@@ -106,7 +106,7 @@ def test_weights_that_are_packed_in_another_way_are_left_to_openvino_alone(monke
     networks.let_go("facenet")
     (expected,) = networks.infer("facenet", x)
     networks.let_go("facenet")
-    monkeypatch.setattr(networks, "_unpacked", lambda model: None)
+    monkeypatch.setattr(networks, "_filed", lambda model: None)
     with ThreadPoolExecutor(2) as pool:
         outputs = list(pool.map(lambda _: networks.infer("facenet", x)[0], range(6)))
     networks.let_go("facenet")

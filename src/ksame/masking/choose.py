@@ -89,11 +89,21 @@ def masks(
     networks.let_go("age")
     old = [{name: codes_of(views, name) for name in recognisers} for views in people]
     turns = np.stack([_turns(known, pool) for known in old])
-    male, source = [one[0] for one in apparent], np.random.default_rng(rng)
-    apart = (np.median([pose(view.points)[0] for view in views]) for views in people)
-    afar = [max(0.0, 1 - float(eyes) / FINE) for eyes in apart]
-    how = recognisers, texture, among, source
-    given = _Given(model, people, codes, gammas, male, afar, pool, looks, old, *how)
+    given = _Given(
+        model=model,
+        people=people,
+        codes=codes,
+        gammas=gammas,
+        male=[one[0] for one in apparent],
+        afar=[_afar(views) for views in people],
+        pool=pool,
+        looks=looks,
+        old=old,
+        judges=recognisers,
+        texture=texture,
+        among=among,
+        rng=np.random.default_rng(rng),
+    )
     used = np.zeros((len(people), len(pool)), bool)
     chosen: dict[int, _Trial] = {}
     left = list(range(len(people)))
@@ -105,6 +115,14 @@ def masks(
         empty.update(i for i in left if i not in named)
     networks.let_go("gender")
     return [given.again(chosen[i]) if i in chosen else None for i in range(len(people))]
+
+
+def _afar(views: Sequence[View]) -> float:
+    """Return from how far somebody is seen mostly: 0 is near, where all can be seen of a face, 1 very far.
+
+    By the distance between the eyes: a head that is turned away most of the time counts as further off.
+    """
+    return max(0.0, 1 - float(np.median([pose(view.points)[0] for view in views])) / FINE)
 
 
 def _apparent(views: Sequence[View]) -> FloatArray:
@@ -193,7 +211,7 @@ class _Given(NamedTuple):
     codes: Sequence[Sequence[FloatArray]]
     gammas: Sequence[Sequence[FloatArray]]
     male: Sequence[float]
-    afar: Sequence[float]  # from how far they are seen mostly: 0 is near, where all can be seen of a face
+    afar: Sequence[float]  # from how far they are seen mostly
     pool: Pool
     looks: tuple[FloatArray, FloatArray]  # of the people and of the pool: see ``_with_looks``
     old: Sequence[Known]
