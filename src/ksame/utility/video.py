@@ -164,14 +164,14 @@ def flicker(before: NDArray[np.uint8], after: NDArray[np.uint8], region: NDArray
     if not region.any():
         return Flicker(0.0, 0.0, 0)
     light = _lighter(before[:, region])
-    old, new = (cv2.absdiff(pair[1] * np.float32(1), pair[0] * np.float32(light)) for pair in (before, after))
+    old, new = (cv2.absdiff(pair[1].astype(np.float64), pair[0] * light) for pair in (before, after))
     calm = region & (cv2.blur(old, (AROUND, AROUND)) <= STILL)
     return Flicker(float(old[calm].sum()), float(new[calm].sum()), int(calm.sum()))
 
 
 def _lighter(pair: NDArray[np.uint8]) -> float:
     """Return by which factor the second of two pictures is lighter."""
-    first, then = pair.astype(np.float32)
+    first, then = pair.astype(np.float64)
     return float(np.median(then / np.maximum(first, 1)))
 
 
