@@ -76,7 +76,7 @@ def test_yunet_is_opencvs_yunet():
     rgb = photo("00003aa", 530)
     front = cv2.FaceDetectorYN.create(str(weights.path("yunet")), "", rgb.shape[1::-1], 0.6, 0.4)
     theirs = front.detect(np.ascontiguousarray(rgb[..., ::-1]))[1]
-    mine = module._yunet(rgb)
+    mine = module.yunet(rgb)
     assert len(theirs) == len(mine) == 1
     np.testing.assert_allclose(mine.xyxy[0, :2], theirs[0, :2], atol=0.01)
     np.testing.assert_allclose(mine.xyxy[0, 2:] - mine.xyxy[0, :2], theirs[0, 2:4], atol=0.01)

@@ -23,15 +23,18 @@ from ksame.networks import infer
 __all__ = [
     "DETECTORS",
     "Boxes",
+    "centerface",
     "detect",
     "explained",
     "in_parts",
+    "largest_first",
     "passes",
     "residual",
     "resized",
     "second",
     "suppress",
     "turned_back",
+    "yunet",
 ]
 
 COARSE = 320  # px: the longest side of the pass that finds the largest faces
@@ -102,6 +105,7 @@ def detect(
     detector: str = "yunet",
     limit: int = 1280,
     turns: Sequence[int] = (1, 2, 3),
+    turned: bool = False,
     wide: bool = True,
 ) -> Boxes:
     """Return the faces in a photo, largest first.
@@ -120,6 +124,8 @@ def detect(
         The longest side in pixels at which to search; faces of less than 1/100 of it are missed.
     turns : sequence of int
         The quarter turns to try where no face is sure.
+    turned : bool
+        Whether to try them in any case.
     wide : bool
         Whether also to search coarsely with room around it. Without, BlazeFace misses 1 in 25 of the faces
         that are 1.4 times as high as a picture of 16:9, and none that are as high as it.
@@ -133,13 +139,17 @@ def detect(
     scale = min(1.0, limit / max(h, w))
     small = resized(rgb, scale)
     found = passes(look, small, wide=wide)
-    if not len(found) or found.score.max() < sure:
-        turned = [turned_back(passes(look, np.rot90(small, k)), k, small.shape) for k in turns]
-        found = Boxes.join([found, *turned])
+    if turned or not len(found) or found.score.max() < sure:
+        lying = [turned_back(passes(look, np.rot90(small, k)), k, small.shape) for k in turns]
+        found = Boxes.join([found, *lying])
     sx, sy = small.shape[1] / w, small.shape[0] / h  # not quite ``scale``: sides are whole pixels
     found = found[suppress(found.xyxy, found.score)].moved(lambda p: p / [sx, sy])
-    side = found.xyxy[:, 2:] - found.xyxy[:, :2]
-    return found[np.argsort(-side.prod(axis=1), kind="stable")]
+    return largest_first(found)
+
+
+def largest_first(found: Boxes) -> Boxes:
+    """Return the faces by the area of their boxes."""
+    return found[np.argsort(-_area(found.xyxy), kind="stable")]
 
 
 def second(rgb: NDArray[np.uint8]) -> Boxes:
@@ -183,11 +193,14 @@ def explained(xyxy: FloatArray, covered: FloatArray) -> NDArray[np.bool_]:
     return np.asarray((holds & (share > 0.5)).any(axis=1))
 
 
-def suppress(xyxy: FloatArray, score: FloatArray, *, overlap: float = OVERLAP) -> NDArray[np.intp]:
+def suppress(
+    xyxy: FloatArray, score: FloatArray, *, overlap: float = OVERLAP, nested: bool = False
+) -> NDArray[np.intp]:
     """Return the rows to keep, best first: greedy non-maximum suppression.
 
     Besides boxes of a high intersection over union, a box that lies within a better one (or the other
-    way round) by nine tenths goes as well: passes at different scales see one face that way.
+    way round) by nine tenths goes as well, unless ``nested`` ones are kept: passes at different scales
+    see one face that way.
 
     Examples
     --------
@@ -202,7 +215,7 @@ def suppress(xyxy: FloatArray, score: FloatArray, *, overlap: float = OVERLAP) -
         common = _intersection(xyxy[[best]], xyxy[order])[0]
         same = common > overlap * (area[best] + area[order] - common)
         within = common > 0.9 * np.minimum(area[best], area[order])
-        order = order[~(same | within)]
+        order = order[~(same if nested else same | within)]
     return np.array(keep, dtype=np.intp)
 
 
@@ -286,7 +299,7 @@ def _padded(rgb: NDArray[np.uint8], order: Sequence[int] = (0, 1, 2)) -> NDArray
     return room
 
 
-def _yunet(rgb: NDArray[np.uint8]) -> Boxes:
+def yunet(rgb: NDArray[np.uint8], *, least: float = 0.6) -> Boxes:
     """Return what YuNet sees: anchor-free, one prediction per cell at strides 8, 16 and 32."""
     x = _padded(rgb, (2, 1, 0))  # trained on BGR
     outputs = infer("yunet", x, shape=(1, 3, -1, -1))
@@ -294,7 +307,7 @@ def _yunet(rgb: NDArray[np.uint8]) -> Boxes:
     for level, stride in enumerate((8, 16, 32)):
         cls, obj, bbox, kps = (outputs[level + 3 * head][0] for head in range(4))
         score = np.sqrt(np.clip(cls, 0, 1) * np.clip(obj, 0, 1))[:, 0]
-        hit = np.flatnonzero(score > 0.6)
+        hit = np.flatnonzero(score > least)
         columns = x.shape[3] // stride
         cell = np.stack([hit % columns, hit // columns], axis=1)  # (n, 2) as (x, y)
         centre, side = cell + bbox[hit, :2], np.exp(bbox[hit, 2:])
@@ -305,10 +318,10 @@ def _yunet(rgb: NDArray[np.uint8]) -> Boxes:
     return found[suppress(found.xyxy, found.score)]
 
 
-def _centerface(rgb: NDArray[np.uint8]) -> Boxes:
+def centerface(rgb: NDArray[np.uint8], *, least: float = 0.4) -> Boxes:
     """Return what CenterFace sees: a heat map of centres at stride 4, with sizes and offsets."""
     heat, size, offset, five = (o[0] for o in infer("centerface", _padded(rgb), shape=(1, 3, -1, -1)))
-    row, column = np.nonzero(heat[0] > 0.4)
+    row, column = np.nonzero(heat[0] > least)
     at = np.s_[:, row, column]
     side = 4 * np.exp(size[at][::-1].T)  # (n, 2) as (width, height)
     centre = 4 * (np.stack([column, row], axis=1) + offset[at][::-1].T + 0.5)
@@ -354,7 +367,7 @@ def _blaze_square(rgb: NDArray[np.uint8], left: float, top: float, side: float) 
 # How one picture is searched, and the score from which a face is surely upright: below it the face may
 # be one that lies on its side.
 DETECTORS: dict[str, tuple[Callable[[NDArray[np.uint8]], Boxes], float]] = {
-    "yunet": (_yunet, 0.8),
+    "yunet": (yunet, 0.8),
     "blazeface": (_blazeface, 0.6),
-    "centerface": (_centerface, 0.6),
+    "centerface": (centerface, 0.6),
 }
