@@ -78,30 +78,24 @@ def _paste(
 ) -> np.ndarray:
     """Put a head where it hides no other face; return the true box (4,) of its face."""
     x, y = _free_place(image.shape, face.size, places, rng)
-    finer = int(
-        np.clip(FACE_HEIGHT / face.size, 1, 4)
-    )  # drawn larger and averaged: small faces must not alias
+    finer = int(np.clip(FACE_HEIGHT / face.size, 1, 4))  # drawn larger, then averaged against aliasing
     side = 2 * int(1.9 * face.size) + 2
     turn, scale = np.deg2rad(face.roll), finer * face.size / FACE_HEIGHT
-    matrix = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]]) @ np.diag(
-        [face.squeeze, 1]
-    )
+    turned = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    turned = scale * turned * (face.squeeze, 1)
     left, top = round(x - side / 2), round(y - side / 2)
-    own = np.array([x - left, y - top])  # where the centre of the face lies on the patch
-    matrix = np.column_stack([scale * matrix, finer * own - scale * matrix @ FACE_CENTRE])
-    shrunk = cv2.GaussianBlur(
-        np.dstack([head.rgb * head.matte[..., None], 255 * head.matte]), (0, 0), 0.4 / scale + 1e-3
-    )
-    drawn = cv2.warpAffine(shrunk, matrix, (finer * side, finer * side), flags=cv2.INTER_LINEAR)
-    patch = cv2.resize(drawn, (side, side), interpolation=cv2.INTER_AREA) * rng.uniform(0.85, 1.05)
-    low = np.maximum((left, top), 0)
-    high = np.minimum((left + side, top + side), image.shape[1::-1])
+    centre = finer * np.array([x - left, y - top])  # of the face, on the patch
+    matrix = np.column_stack([turned, centre - turned @ FACE_CENTRE])
+    matte = head.matte[..., None]
+    colours = np.dstack([head.rgb * matte * rng.uniform(0.85, 1.05), matte])
+    softened = cv2.GaussianBlur(colours, (0, 0), 0.4 / scale)
+    drawn = cv2.warpAffine(softened, matrix, (finer * side, finer * side))
+    patch = cv2.resize(drawn, (side, side), interpolation=cv2.INTER_AREA)
+    low, high = np.maximum((left, top), 0), np.minimum((left + side, top + side), image.shape[1::-1])
     here = np.s_[low[1] : high[1], low[0] : high[0]]
     part = patch[low[1] - top : high[1] - top, low[0] - left : high[0] - left]
-    noise = rng.normal(0, 2.5, part.shape[:2])[..., None] * part[..., 3:] / 255
-    image[here] = np.clip(
-        image[here] * (1 - np.minimum(part[..., 3:] / 255, 1)) + part[..., :3] + noise, 0, 255
-    )
+    noise = rng.normal(0, 2.5, (*part.shape[:2], 1)) * part[..., 3:]
+    image[here] = np.clip(image[here] * (1 - part[..., 3:]) + part[..., :3] + noise, 0, 255)
     outline = transform(matrix, head.face) / finer + (left, top)
     return np.concatenate([outline.min(axis=0), outline.max(axis=0)])
 
@@ -207,6 +201,11 @@ def empty(rng: np.random.Generator, *, count: int, shape: tuple[int, int] = SMAL
         yield Case(image, np.zeros((0, 4)), "no face", ())
 
 
+def turned(heads: Sequence[Head], rng: np.random.Generator) -> Iterator[Case]:
+    """Yield a photo of heads that the generator drew turned: as they are, without a squeeze."""
+    yield compose(heads, [Face(size, "drawn so") for size in (18, *MIXED) for _ in range(6)], rng, "turned")
+
+
 CONDITIONS: dict[str, Callable[[Sequence[Head], np.random.Generator], Iterator[Case]]] = {
     "roll": rolls, "squeezed": yaws, "blur": blurs, "hidden": occlusions, "light": lights, "skin": tones,
     "jpeg": qualities,
@@ -223,20 +222,26 @@ LIGHTS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
 }
 
 
-def is_covered(true: np.ndarray, found: Boxes, *, share: float = COVERED) -> np.ndarray:
-    """Return (n,) bool: which true boxes (n, 4) would be hidden if what was found were covered.
+def is_covered(true: np.ndarray, found: Boxes) -> np.ndarray:
+    """Return (n,) bool: which true boxes (n, 4) would be hidden if what was found were covered."""
+    return hidden_by(true, covered_by(found.xyxy))
 
-    A face is hidden if its centre lies in the box of a cover and the covers' ellipses, as ``render.cover``
-    paints them, hide this share of it.
+
+def hidden_by(true: np.ndarray, covers: np.ndarray) -> np.ndarray:
+    """Return (n,) bool: which true boxes (n, 4) the ellipses within covers (m, 4) hide.
+
+    A face is hidden if its centre lies in the box of a cover and all ellipses together hide ``COVERED`` of
+    its box.
     """
-    return np.array([_is_hidden(box, covered_by(found.xyxy), share) for box in true], dtype=bool)
+    return np.array([_is_hidden(box, covers) for box in true], dtype=bool)
 
 
-def _is_hidden(box: np.ndarray, covers: np.ndarray, share: float) -> bool:
+def _is_hidden(box: np.ndarray, covers: np.ndarray) -> bool:
+    covers = covers[((covers[:, :2] < box[2:]) & (covers[:, 2:] > box[:2])).all(axis=1)]
     centre = (box[:2] + box[2:]) / 2
     if not ((covers[:, :2] <= centre) & (centre <= covers[:, 2:])).all(axis=1).any():
         return False
     x, y = (np.linspace(box[i], box[i + 2], 33)[:, None] for i in (0, 1))
     middle, half = (covers[:, :2] + covers[:, 2:]) / 2, (covers[:, 2:] - covers[:, :2]) / 2
     dx, dy = ((axis - middle[:, i]) / half[:, i] for i, axis in enumerate((x, y)))  # (33, m) each
-    return bool(((dx[None] ** 2 + dy[:, None] ** 2).min(axis=2) <= 1).mean() >= share)
+    return bool(((dx[None] ** 2 + dy[:, None] ** 2).min(axis=2) <= 1).mean() >= COVERED)
