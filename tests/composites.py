@@ -131,9 +131,10 @@ def rolls(
 
 
 def yaws(heads: Sequence[Head], rng: np.random.Generator) -> Iterator[Case]:
-    """Yield a photo of faces squeezed sideways, which stands in for turned heads."""
-    faces = [Face(s, f"width x {q}", squeeze=q) for q in (0.7, 0.5, 0.3) for s in MIXED for _ in range(3)]
-    yield compose(heads, faces, rng, "squeezed")
+    """Yield photos of faces squeezed sideways, which stands in for turned heads."""
+    for share in (0.7, 0.5, 0.3):
+        faces = [Face(size, f"width x {share}", squeeze=share) for size in MIXED for _ in range(4)]
+        yield compose(heads, faces, rng, "squeezed")
 
 
 def blurs(heads: Sequence[Head], rng: np.random.Generator) -> Iterator[Case]:
@@ -203,7 +204,7 @@ def empty(rng: np.random.Generator, *, count: int, shape: tuple[int, int] = SMAL
 
 def turned(heads: Sequence[Head], rng: np.random.Generator) -> Iterator[Case]:
     """Yield a photo of heads that the generator drew turned: as they are, without a squeeze."""
-    yield compose(heads, [Face(size, "drawn so") for size in (18, *MIXED) for _ in range(6)], rng, "turned")
+    yield compose(heads, [Face(size, "drawn so") for size in (18, *MIXED) for _ in range(4)], rng, "turned")
 
 
 CONDITIONS: dict[str, Callable[[Sequence[Head], np.random.Generator], Iterator[Case]]] = {
