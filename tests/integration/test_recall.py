@@ -1,4 +1,4 @@
-"""No face of 20 px and more is left by the full search, at any roll, and in no condition is CenterFace ahead."""
+"""The full search leaves no face of 20 px and more, at any roll, and is ahead of CenterFace."""
 
 from dataclasses import replace
 

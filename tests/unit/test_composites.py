@@ -1,4 +1,4 @@
-"""The measuring rod itself: composites repeat, their boxes are where the faces are, and covers are judged right."""
+"""Composites repeat, their boxes are where the faces are, and covers are judged right."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_only_a_cover_over_the_face_hides_it():
     true = np.array([[100.0, 100, 140, 150]])
     covers = {
         "itself, as it is covered": is_covered(true, Boxes(true, np.ones(1), np.zeros((1, 5, 2)))),
-        "beside it": hidden_by(true, true + [[60, 0, 60, 0]]),
+        "beside it": hidden_by(true, true + np.array([60, 0, 60, 0])),
         "half of it": hidden_by(true, np.array([[80.0, 90, 120, 160]])),
         "a small one within": hidden_by(true, np.array([[110.0, 115, 130, 135]])),
         "nothing": hidden_by(true, np.zeros((0, 4))),
