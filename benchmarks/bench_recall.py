@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.bench_run import deface
 
 import composites
-from composites import Case, hidden_by
+from composites import Case, covered_share, hidden_by
 from heads import Head, bundled_heads, drawn_heads
 from ksame.faces.detect import detect
 from ksame.faces.search import search
@@ -158,15 +158,6 @@ def measure(programs: Mapping[str, Covers], photos: Iterator[Case]) -> list[dict
             {"what": "time beside deface", **{name: round(s / slowest, 2) for name, s in seconds.items()}}
         )
     return table
-
-
-def covered_share(covers: np.ndarray, shape: tuple[int, ...]) -> float:
-    """Return the share of a photo that ellipses within boxes (m, 4) hide."""
-    under = np.zeros(shape[:2], np.uint8)
-    for low, high in covers.reshape(-1, 2, 2):
-        middle, half = np.rint((low + high) / 2).astype(int), np.rint((high - low) / 2).astype(int)
-        cv2.ellipse(under, middle.tolist(), half.tolist(), 0, 0, 360, 1, -1)
-    return float(under.mean())
 
 
 def published(photos: Sequence[Case], *options: str) -> list[dict[str, Any]]:

@@ -246,3 +246,12 @@ def _is_hidden(box: np.ndarray, covers: np.ndarray) -> bool:
     middle, half = (covers[:, :2] + covers[:, 2:]) / 2, (covers[:, 2:] - covers[:, :2]) / 2
     dx, dy = ((axis - middle[:, i]) / half[:, i] for i, axis in enumerate((x, y)))  # (33, m) each
     return bool(((dx[None] ** 2 + dy[:, None] ** 2).min(axis=2) <= 1).mean() >= COVERED)
+
+
+def covered_share(covers: np.ndarray, shape: tuple[int, ...]) -> float:
+    """Return the share of a photo that ellipses within boxes (m, 4) hide."""
+    under = np.zeros(shape[:2], np.uint8)
+    for low, high in covers.reshape(-1, 2, 2):
+        middle, half = np.rint((low + high) / 2).astype(int), np.rint((high - low) / 2).astype(int)
+        cv2.ellipse(under, middle.tolist(), half.tolist(), 0, 0, 360, 1, -1)
+    return float(under.mean())

@@ -6,15 +6,17 @@ import cv2
 import numpy as np
 import pytest
 
-from composites import LIGHTS, OCCLUSIONS, ROLLS, Face, compose, is_covered
+from composites import LIGHTS, OCCLUSIONS, ROLLS, Face, compose, covered_share, empty, is_covered
 from heads import bundled_heads
 from ksame.faces.detect import detect
 from ksame.faces.search import search
+from ksame.render import covered_by
 
 pytestmark = pytest.mark.weights
 
 SEED = 7301  # not that of the benchmark, on which the search is tuned
 SHAPE = (600, 800)
+MOST_COVERED = 0.05  # of photos without a face: covering everything would leave no face either
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +72,10 @@ def test_the_full_search_is_ahead_of_centerface(heads, condition):
         for found in (search(case.image, effort="full"), detect(case.image, detector="centerface"))
     )
     assert ours < theirs or ours == theirs == 0, f"{ours} faces are left, {theirs} by CenterFace"
+
+
+def test_little_is_covered_where_there_is_no_face():
+    photos = list(empty(np.random.default_rng(SEED), count=4, shape=SHAPE))
+    found = [search(case.image, effort="full").xyxy for case in photos]
+    shares = [covered_share(covered_by(xyxy), (*SHAPE, 3)) for xyxy in found]
+    assert np.mean(shares) <= MOST_COVERED, f"covers hide {np.round(shares, 3).tolist()} of them"

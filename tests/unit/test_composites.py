@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from composites import CONDITIONS, Face, compose, empty, hidden_by, is_covered
+from composites import CONDITIONS, Face, compose, covered_share, empty, hidden_by, is_covered
 from heads import OCCLUSIONS, bundled_heads
 from ksame.faces.detect import Boxes, detect
 
@@ -80,3 +80,11 @@ def test_every_condition_says_where_its_faces_are(heads, name):
 def test_a_photo_without_faces_has_no_boxes():
     (case,) = empty(np.random.default_rng(1), count=1, shape=SHAPE)
     assert case.image.shape == (*SHAPE, 3) and case.boxes.shape == (0, 4) and not case.levels
+
+
+def test_the_covered_share_counts_overlaps_once():
+    one = np.array([[20.0, 20, 60, 60]])
+    area = np.pi * 20**2 / (100 * 100)
+    assert covered_share(one, (100, 100, 3)) == pytest.approx(area, rel=0.1)
+    assert covered_share(np.repeat(one, 3, axis=0), (100, 100, 3)) == covered_share(one, (100, 100, 3))
+    assert covered_share(np.zeros((0, 4)), (100, 100, 3)) == 0
