@@ -99,7 +99,7 @@ def tone_curve(rgb: Image, where: NDArray[np.bool_]) -> FloatArray:
     away = [np.bincount(grey, c.astype(np.float64) - grey, minlength=256) for c in colours.T]
     level = np.arange(256)
     near = np.exp(-0.5 * ((level[:, None] - level) / SMOOTHING) ** 2) + 1e-12  # far from all: the mean
-    curve: FloatArray = near @ np.stack(away, axis=1) / np.maximum(near @ count, 1e-9)[:, None]
+    curve: FloatArray = near @ np.stack(away, axis=1) / np.maximum(near @ count, 1e-12)[:, None]
     return curve
 
 
