@@ -1003,3 +1003,16 @@ def test_a_face_drawn_into_a_frame_is_that_of_its_copy_and_nothing_else_is_new(a
     np.testing.assert_array_equal(frame, expected)
     np.testing.assert_array_equal(frame[rest], view.rgb[rest])
     assert (frame == view.rgb).all() == (away == (5000, 5000))
+
+
+def test_a_new_face_on_a_grey_view_is_judged_in_grey(monkeypatch):
+    judged = []
+    monkeypatch.setattr(
+        choose, "seen_by", lambda name, view: judged.append(view.rgb) or np.full((1, 1), 99.0)
+    )
+    monkeypatch.setattr(choose, "codes_of", lambda views, name: np.zeros((len(views), 1)))
+    view = people()[0]
+    for rgb, grey in ((tone.in_grey(view.rgb), True), (view.rgb, False)):
+        judged.clear()
+        masks(drawn.model(), [[View(rgb, view.points)]], pool(), recognisers=["sface"], rng=0)
+        assert judged and all((one == one[..., :1]).all() == grey for one in judged)
