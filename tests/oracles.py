@@ -1224,3 +1224,23 @@ def kinship(face, members, own, others, thresholds):
     if not others:
         return 0.0
     return sum(mean_distance(name, others) - mean_distance(name, own) for name in face) / len(face)
+
+
+# tone: the colours of a photo at some grey levels
+
+
+def tone_curve(colours, grey, levels, smoothing=6.0):
+    """Return for each level the mean of colour less grey over pixels, by how near they are to the level."""
+    curve = []
+    for level in levels:
+        weights = [math.exp(-0.5 * ((level - g) / smoothing) ** 2) + 1e-12 for g in grey]
+        total = sum(weights)
+        curve.append(
+            [
+                sum(w * (c[channel] - g) for w, c, g in zip(weights, colours, grey, strict=True)) / total
+                if total
+                else 0.0
+                for channel in range(3)
+            ]
+        )
+    return curve

@@ -27,6 +27,7 @@ from ksame.render import cover
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, default_recogniser
 from ksame.scenes import Paint, file_names, painted
+from ksame.tone import in_grey, is_monochrome
 
 VIEWS = 16  # looks at each person that the new face is tried on
 SHIFTED = (
@@ -239,6 +240,6 @@ def _portrait(found: Gathered, faces: FaceSet, new: dict[str, Mask | None], row:
     mask = new[str(faces.subject[row])]
     if mask is None:
         return ground
-    mesh = faces.points[row]
-    code = code_of(mask.model, View(pixels(found.sources[found.photo[row]]), mesh))
-    return mask.draw(ground, transform(to_frame(mesh), mesh), code)
+    mesh, photo = faces.points[row], pixels(found.sources[found.photo[row]])
+    drawn = mask.draw(ground, transform(to_frame(mesh), mesh), code_of(mask.model, View(photo, mesh)))
+    return in_grey(drawn) if is_monochrome(photo) else drawn

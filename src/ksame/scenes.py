@@ -17,6 +17,7 @@ from ksame.faces.detect import residual
 from ksame.gather import Gathered, Source, pixels, side_by_side
 from ksame.geometry import with_ring
 from ksame.render import cover, covered_by
+from ksame.tone import match_tone
 
 Paint = Callable[[NDArray[np.uint8], int], NDArray[np.uint8]]
 """Given a photo and a face's row, returns the photo with that face replaced."""
@@ -46,10 +47,11 @@ class Scenes(Mapping[str, bytes]):
     def __getitem__(self, name: str) -> bytes:
         """Return a photo with its faces replaced, encoded as its name says."""
         scene = self.scenes[name]
-        photo = cover(pixels(scene.source), scene.covered)
+        original = pixels(scene.source)
+        photo = cover(original, scene.covered)
         for row in reversed(scene.rows):  # the largest face is nearest: it is painted last
             photo = self.paint(photo, row)
-        data = media.encode(photo, PurePosixPath(name).suffix)
+        data = media.encode(match_tone(photo, original), PurePosixPath(name).suffix)
         seen = media.decode(data)  # what is looked through is what a reader of the file will see
         self.untouched[name] = len(
             residual(seen, np.concatenate([scene.replaced, covered_by(scene.covered)]))

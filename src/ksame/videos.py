@@ -36,12 +36,14 @@ from ksame.faces.tracks_json import find_again, from_json, to_json
 from ksame.gather import Watch
 from ksame.journal import Journal, seed_of
 from ksame.masking import Mask, View, calm, code_of, in_place, looks, masks
+from ksame.masking.looks import spread
 from ksame.openset import VIEWS, Texture, assumed, closer, judges, limits, pool_of
 from ksame.pool import Pool
 from ksame.release import Failure, Making, Private, Release, Row, Untouched
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
 from ksame.scenes import file_names
+from ksame.tone import is_monochrome, to_tone
 
 AHEAD = 3  # pictures that the code of one is smoothed over, to either side
 LATER = 2  # pictures more that are coded before one is drawn, or whoever draws would wait for the code
@@ -456,9 +458,17 @@ class Disguised:
                 blocks.setdefault(block, []).append(number)
         return blocks
 
+    @cached_property
+    def _monochrome(self) -> bool:
+        """Whether the video has no colour, by some frames with faces: decided once, so that none flickers."""
+        with_faces = sorted({index for track in self.video.tracks for index in track.frames})
+        some = media.picked(self.video.clip.path, spread(with_faces, VIEWS), self.video.frames)
+        return bool(with_faces) and all(is_monochrome(frame.rgb) for frame in some)
+
     def _finish(self, frame: media.Frame, near: Sequence[Coded | None]) -> tuple[media.Frame, FloatArray]:
         """Draw or cover every face of a picture itself, and look at it with a second detector."""
         rgb = frame.rgb  # its codes are made before anything is drawn, and nobody else looks at it
+        original = rgb.copy() if self._monochrome else rgb
         boxes, hidden, new = [], [], list[render.Box]()
         for number, track in self._there(frame):
             box = track.box[frame.index - track.start]
@@ -475,5 +485,7 @@ class Disguised:
             smoothed = in_place(calm(filled, seen)[AHEAD], code, mask.model)
             new += mask.draw_on(rgb, track.mesh(frame.index), smoothed, texture=self.texture)
         new += render.cover_on(rgb, np.array(hidden).reshape(-1, 4))
+        if self._monochrome:
+            rgb[:] = to_tone(rgb, original)
         covered = np.array(boxes).reshape(-1, 4)
         return replace(frame, new=tuple(new)), left_over(rgb, covered, frame.index)

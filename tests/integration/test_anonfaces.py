@@ -20,6 +20,7 @@ from ksame.portraits.surrogate import NEUTRAL, SMILING
 from ksame.release import read_private
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
 from ksame.represent.synthesis import Generator
+from ksame.tone import is_monochrome
 
 pytestmark = pytest.mark.weights
 
@@ -71,6 +72,7 @@ def test_every_published_picture_is_a_whole_portrait_with_a_face(released):
         picture = decode(data)
         assert picture.shape == (1024, 1024, 3)
         assert len(detect(picture).xyxy) == 1
+        assert (picture == picture[..., :1]).all(), "the photos are grey"
 
 
 def test_the_certificate_says_who_drew_and_who_judged(released):
@@ -148,6 +150,11 @@ def test_class_faces_are_published_where_the_same_people_stand_behind_both(with_
     assert ksame.verify(with_classes).checks
     checks = ksame.verify(with_classes, private=secret).checks
     assert any("unless the same people are behind both" in check for check in checks)
+
+
+def test_people_in_colour_have_portraits_in_colour(with_classes):
+    for path in with_classes.rglob("*.png"):
+        assert not is_monochrome(decode(path.read_bytes()))
 
 
 def test_a_generator_of_ones_own_is_not_flagged(with_classes):

@@ -6,16 +6,17 @@ import csv
 import json
 import shutil
 from collections import Counter
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 import ksame
 from ksame import demo, media
 from ksame.faces.detect import detect
 from ksame.pipeline import METHODS
+from ksame.tone import is_monochrome
 from running import digests, tree
 
 pytestmark = pytest.mark.weights
@@ -193,6 +194,23 @@ def test_every_face_of_a_photo_is_replaced(publish, family, tmp_path, cli, recog
         for x, y, right, bottom in detect(old).xyxy.astype(int):
             change = np.abs(new[y:bottom, x:right].astype(int) - old[y:bottom, x:right])
             assert np.median(change) > 3
+
+
+@pytest.mark.parametrize("method", ["ksame-m", "kdiff-furthest"])
+def test_grey_photos_stay_grey_among_toned_ones(method, people, tmp_path):
+    """A group of both has a face with colour, and so has a code that is drawn by the axes of the model."""
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for number, path in enumerate(sorted(people.glob("*_aa.pgm"))[:6]):
+        grey = Image.open(path).convert("L")
+        toned = ImageOps.colorize(grey, (20, 5, 0), (255, 240, 205))
+        (toned if number % 2 else grey).save(photos / f"{path.stem}.png")
+    how = {"method": method, "subjects": "prefix", "publish": "scene", "seed": 1}
+    for name, data in ksame.deidentify(photos, 3, **how).files.items():
+        old, new = media.read(photos / PurePosixPath(name).name), media.decode(data)
+        assert (old != new).any()
+        assert is_monochrome(new)
+        assert (new == new[..., :1]).all() == (old == old[..., :1]).all()
 
 
 def test_scenes_keep_name_and_size_and_lose_the_metadata(people, tmp_path, cli):

@@ -57,6 +57,13 @@ def test_a_video_comes_out_with_another_face_and_all_else_kept(clip, released, r
     assert np.linalg.norm(now - now.mean(axis=0), axis=1).max() < same, "but one person's"
 
 
+def test_a_grey_video_stays_grey(clip, released):
+    out, _ = released
+    for before, after in zip(media.frames(clip), media.frames(out / "images" / "ward.mp4"), strict=True):
+        assert (before.rgb == before.rgb[..., :1]).all(), "as the clip is"
+        assert (after.rgb == after.rgb[..., :1]).all()
+
+
 def test_what_it_claims_is_nothing_and_it_verifies(released, cli):
     out, _ = released
     ran = cli("verify", out, "--private", f"{out}.private", "--json")
@@ -134,6 +141,7 @@ def test_stills_of_few_people(publish, people, cli, tmp_path, recogniser):
         rgb = media.read(path)
         points, presence = landmarks(rgb, detect(rgb))
         assert presence[0] > 0.5
+        assert (rgb == rgb[..., :1]).all(), "a grey photo stays grey"
         seen[path.stem] = embed(recogniser, rgb, points[:1])[0]
     same = RECOGNISERS[recogniser].same_person
     assert np.linalg.norm(seen["00001_aa"] - seen["00001_ab"]) < same, "one person, one new face"

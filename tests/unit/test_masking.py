@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 import drawn
 import oracles
-from ksame import weights
+from ksame import tone, weights
 from ksame.core import FaceSet, UsageError
 from ksame.faces.blendshapes import BLENDSHAPES
 from ksame.faces.follow import pack
@@ -175,6 +175,23 @@ def test_through_glasses_the_skin_is_that_of_the_cheeks_below():
     np.testing.assert_allclose(np.median(look.skin_of(seen)[:12], axis=0), (150, 135, 130), atol=4)
     for paint, told in ((rgb, False), (grey, True)):
         assert Mask.of(model, [View(paint, view.points)], *pool().codes[:2]).glasses is told
+
+
+def test_grey_skin_tells_nothing_of_glasses():
+    model, view = drawn.model(), people()[0]
+    grey = in_glasses(np.full_like(view.rgb, 120), view.points, (110, 110, 110))
+    assert not look.in_glasses([code_of(model, View(grey, view.points))])
+
+
+def test_a_grey_view_has_the_code_of_a_face_of_usual_hue(monkeypatch):
+    model, view = drawn.model(), people()[0]
+    colour = model.texture.reshape(-1, 3).mean(axis=0)
+    grey = tone.in_grey(view.rgb)
+    usual = np.clip(np.rint(grey * (colour / (colour @ [0.299, 0.587, 0.114]))), 0, 255).astype(np.uint8)
+    found = look.gamma_of(model, View(grey, view.points))
+    monkeypatch.setattr(look, "is_monochrome", lambda rgb: False)
+    twin, bare = (look.gamma_of(model, View(rgb, view.points)) for rgb in (usual, grey))
+    assert np.linalg.norm(found - twin) < 0.1 * np.linalg.norm(bare - twin)
 
 
 def test_of_a_turned_head_the_near_cheek_counts():
@@ -986,3 +1003,16 @@ def test_a_face_drawn_into_a_frame_is_that_of_its_copy_and_nothing_else_is_new(a
     np.testing.assert_array_equal(frame, expected)
     np.testing.assert_array_equal(frame[rest], view.rgb[rest])
     assert (frame == view.rgb).all() == (away == (5000, 5000))
+
+
+def test_a_new_face_on_a_grey_view_is_judged_in_grey(monkeypatch):
+    judged = []
+    monkeypatch.setattr(
+        choose, "seen_by", lambda name, view: judged.append(view.rgb) or np.full((1, 1), 99.0)
+    )
+    monkeypatch.setattr(choose, "codes_of", lambda views, name: np.zeros((len(views), 1)))
+    view = people()[0]
+    for rgb, grey in ((tone.in_grey(view.rgb), True), (view.rgb, False)):
+        judged.clear()
+        masks(drawn.model(), [[View(rgb, view.points)]], pool(), recognisers=["sface"], rng=0)
+        assert judged and all((one == one[..., :1]).all() == grey for one in judged)

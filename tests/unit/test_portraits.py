@@ -19,7 +19,7 @@ from ksame.pool import learn as conditions
 from ksame.pool.build import off
 from ksame.portraits import group, judge, learn, measure, people, styles, texture, wishes
 from ksame.represent.embedding import RECOGNISERS, embed
-from ksame.represent.generator import ATTRIBUTES, BLOCKS, GeneratorSpace
+from ksame.represent.generator import ATTRIBUTES, BLOCKS, GeneratorSpace, split
 from ksame.represent.synthesis import Generator
 
 A = len(ATTRIBUTES)
@@ -206,15 +206,48 @@ def test_genders_are_kept_apart_and_few_dark_people_are_merged_within_one():
     rng = np.random.default_rng(0)
     own = attributes_like(gender=[1] * 6 + [-1] * 6, tone=[40] * 5 + [-40] + [40, 0, 20] + [-40] * 3)
     near = rng.normal(size=(12, 4))
-    codes, part, notes = group._apart(near, own, np.arange(12), 3, None)
+    codes, part, notes = group._apart(near, own, np.arange(12), 3, None, np.zeros(12, bool))
     assert codes.shape == (12, 6)
     assert len(set(part[:6])) == 1  # one dark man is no group of three
     assert len(set(part[6:])) == 2 and not set(part[:6]) & set(part[6:])
     assert any("male, dark skin" in note for note in notes)
     few = attributes_like(gender=[1] * 4 + [-1] * 2, tone=[40] * 6)
-    assert len(set(group._apart(near[:6], few, np.arange(6), 3, None)[1])) == 1  # two women are too few
+    assert (
+        len(set(group._apart(near[:6], few, np.arange(6), 3, None, np.zeros(6, bool))[1])) == 1
+    )  # two women are too few
     given = np.array([0, 1] * 6)
-    assert (group._apart(near, own, np.arange(12), 3, given)[1] == given).all()
+    assert (group._apart(near, own, np.arange(12), 3, given, np.zeros(12, bool))[1] == given).all()
+
+
+def test_people_with_grey_photos_only_are_kept_apart_where_there_are_enough_of_them():
+    near = np.random.default_rng(0).normal(size=(12, 4))
+    own = attributes_like(gender=[1] * 8 + [-1] * 4, tone=[40] * 12)
+    people = np.array(list("ABCDEFGGHIJK"))
+    grey = np.array([True] * 3 + [False] * 3 + [True, False] + [True] * 2 + [False] * 2)
+    _, part, notes = group._apart(near, own, people, 3, None, grey)
+    assert [len(set(part[rows])) for rows in (np.s_[:3], np.s_[3:8], np.s_[8:])] == [1, 1, 1]
+    assert len({part[0], part[3], part[8]}) == 3, "two women with grey photos are too few for a group"
+    assert any("female, other skin, grey photos" in note for note in notes)
+
+
+def test_skin_is_measured_in_colour():
+    seen = attributes_like(light=[60.0, 70.0, 30.0, 40.0], tone=[90.0, 50.0, 40.0, -90.0], age=[1, 2, 3, 4])
+    found = group._skin_in_colour(seen, np.array([True, False, False, True]), np.array(list("AAAB")))
+    assert found[:, column("light")].tolist() == [50, 70, 30, 40], "of A's two colour photos, B's own"
+    assert found[:3, column("tone")].tolist() == [45, 50, 40]
+    assert found[3, column("tone")] == pytest.approx(np.degrees(np.arctan(-10 / 16)))
+    others = [name not in ("light", "tone") for name in ATTRIBUTES]
+    assert (found[:, others] == seen[:, others]).all()
+
+
+def test_a_grey_photo_has_the_mean_colours_and_its_own_lightness(space):
+    seen = np.random.default_rng(0).normal(size=(2, len(space.centre)))
+    known = space.without_colour(seen)
+    code, mesh, small = split(known)
+    np.testing.assert_array_equal(np.hstack([code, mesh]), seen[:, : code.shape[1] + mesh.shape[1]])
+    lab, own, mean = (x.reshape(len(x), -1, 3) for x in (small, split(seen)[2], split(space.centre[None])[2]))
+    np.testing.assert_array_equal(lab[..., 0], own[..., 0])
+    np.testing.assert_array_equal(lab[..., 1:], np.repeat(mean, 2, axis=0)[..., 1:])
 
 
 def test_the_bound_of_a_class_face_is_counted():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -92,6 +93,27 @@ def test_a_photo_is_made_when_it_is_asked_for(found, jobs):
     assert first[30, 30].tolist() == [100] * 3, "what is not painted stays"
     assert (last[10:30, 30:50] == 120).all(), "a face that cannot be replaced is covered"
     assert last[39, 0].tolist() == [120] * 3
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg"])
+def test_a_grey_photo_stays_grey_and_a_colour_photo_is_not_changed(found, suffix):
+    def paint(photo, row):
+        new = photo.copy()
+        new[5:15, 5:15] = (200, 120, 100)
+        return new
+
+    grey = [Source(f"{number}{suffix}", source.pixels) for number, source in enumerate(found.sources)]
+    files, _ = painted(replace(found, sources=tuple(grey)), paint, names="keep", seed=0, jobs=1)
+    for data in files.values():
+        seen = media.decode(data)
+        assert (seen == seen[..., :1]).all()
+        assert abs(int(seen[10, 10, 0]) - 142) < 3, "with the lightness of what was painted"
+    colour = [source.pixels.copy() for source in found.sources]
+    for photo in colour:
+        photo[30:, :30] = (30, 90, 200)
+    others = tuple(Source(f"{number}{suffix}", photo) for number, photo in enumerate(colour))
+    files, _ = painted(replace(found, sources=others), paint, names="keep", seed=0, jobs=1)
+    assert files[f"images/0{suffix}"] == media.encode(paint(colour[0], 0), suffix)
 
 
 def test_names_that_are_random_are_listed_in_their_own_order(found):

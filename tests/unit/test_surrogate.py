@@ -20,6 +20,7 @@ from ksame.portraits.styles import Styles
 from ksame.portraits.unasked import KINDS, Unasked
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
 from ksame.represent.synthesis import Generator, Glimpse
+from ksame.tone import in_grey
 
 SPACE = GeneratorSpace.shipped()
 GROUPS = Partition([0, 0, 1, 1], k=2, subjects=list("abcd"))
@@ -185,7 +186,22 @@ def test_skin_is_exposed_to_what_is_wished_for_but_not_far(drawn, monkeypatch):
     exposed = [surrogate._Studio._exposed(studio, take, number).light.gain for number in range(3)]
     assert exposed == pytest.approx([60 / 57, 63 / 57, 49 / 57])
     dark = take._replace(seen=SimpleNamespace(attributes=attributes_like(1, light=30.0, tone=-50.0)))
-    assert surrogate._Studio._exposed(studio, dark, 0).light == pytest.approx((36 / 30, 0))  # no such skin
+    assert surrogate._Studio._exposed(studio, dark, 0).light[:2] == pytest.approx(
+        (36 / 30, 0)
+    )  # no such skin
+
+
+def test_a_grey_group_has_a_portrait_without_colour_and_the_others_have_the_same_one(drawn, monkeypatch):
+    judged = []
+    picture = np.random.default_rng(0).integers(0, 256, (1, 8, 8, 3)).astype(np.uint8)
+    monkeypatch.setattr(SPACE.__class__, "draw", lambda *_, **__: picture)
+    monkeypatch.setattr(surrogate, "largest", lambda some: judged.append(some[0]) or (np.arange(1), None))
+    colour, _ = drawn(50.0, 50.0, 100.0, 100.0)
+    grey, _ = drawn(50.0, 50.0, 100.0, 100.0, grey=[1])
+    assert [light.grey for light in grey.lights] == [False, True], "which a second expression is drawn with"
+    assert (grey.drawn[0] == colour.drawn[0]).all()
+    assert (grey.drawn[1] == in_grey(colour.drawn[1])).all()
+    assert any((one == grey.drawn[1]).all() for one in judged), "it is judged as it is published"
 
 
 @settings(max_examples=30)
@@ -205,7 +221,7 @@ def test_light_is_made_warmer_until_the_tone_is_right_but_not_far(light, yellow,
         patch.setattr(surrogate, "seen_exposed", lambda seen, light, space: seen)
         found = surrogate._Studio._exposed(studio, take, 0).light
     unsure = min(abs(tone(yellow)), abs(tone(yellow + off))) <= measure._LEVEL
-    assert found == pytest.approx((1, 0 if unsure else np.clip(off, -3, 3)), abs=1e-6)
+    assert found[:2] == pytest.approx((1, 0 if unsure else np.clip(off, -3, 3)), abs=1e-6)
 
 
 def test_of_two_portraits_that_are_alike_one_is_kept(drawn):

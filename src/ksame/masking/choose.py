@@ -24,6 +24,7 @@ from ksame.masking.mask import FORM, Mask, Texture
 from ksame.pool import Pool
 from ksame.replace import identities
 from ksame.represent import AppearanceSpace
+from ksame.tone import is_monochrome, to_tone
 
 AMONG = 12  # pool faces that anybody may get: the nearest one alone would say where the old face lies
 ENOUGH = 0.96  # of the way that a new face should be from the old one, after some tries
@@ -92,6 +93,7 @@ def masks(
     given = _Given(
         model=model,
         people=people,
+        monochrome=[[is_monochrome(view.rgb) for view in views] for views in people],
         codes=codes,
         gammas=gammas,
         male=[one[0] for one in apparent],
@@ -208,6 +210,7 @@ class _Given(NamedTuple):
 
     model: AppearanceSpace
     people: Sequence[Sequence[View]]
+    monochrome: Sequence[Sequence[bool]]  # which views have no colour
     codes: Sequence[Sequence[FloatArray]]
     gammas: Sequence[Sequence[FloatArray]]
     male: Sequence[float]
@@ -245,13 +248,14 @@ class _Given(NamedTuple):
         return Mask.of(self.model, self.people[i], hat, hat_d, picture=picture, upper=upper, **known)
 
     def worn(self, i: int, mask: Mask, view: int) -> View:
-        """Return a person's view with a mask on.
+        """Return a person's view with a mask on, without colour if it has none: as it is published.
 
         The mesh of a small face is the one that somebody finds who has the view only: it may lie elsewhere
         than it was drawn, and there recognisers found a face nearer that they would not have named.
         """
         (rgb, points), code = self.people[i][view], self.codes[i][view]
         new = mask.draw(rgb, points, code, texture=self.texture)
+        new = to_tone(new, rgb) if self.monochrome[i][view] else new
         worn = mask.worn(landmarks_of(points, code, mask.model))
         found, presence = again(new, worn, box_of(worn)) if self.afar[i] else (worn, 0.0)
         return View(new, found if presence >= PRESENT else worn)

@@ -16,11 +16,24 @@ from ksame.gather import usable
 from ksame.geometry import FRAME, register
 from ksame.represent.appearance import on_frame
 from ksame.represent.generator import ATTRIBUTES, GeneratorSpace, features, shape_attributes
+from ksame.tone import in_grey
 
-__all__ = ["Drawn", "Light", "attributes_of", "busy", "exposed", "largest", "look", "seen_exposed", "yellow"]
+__all__ = [
+    "Drawn",
+    "Light",
+    "attributes_of",
+    "busy",
+    "exposed",
+    "largest",
+    "look",
+    "seen_exposed",
+    "usual_tone",
+    "yellow",
+]
 
 _ENOUGH = 320  # px: a face that fills a portrait is found as well in one as small as that
 _LEVEL = 5.0  # degrees of tone: nearer to 0, it tells nothing of b*
+_USUAL_B = 16.0  # b* of skin: 12.5 in london, 20.6 in congress and canada
 _EDGE = 0.005  # of a probability: its log odds end there
 
 
@@ -72,6 +85,7 @@ class Light(NamedTuple):
 
     gain: float = 1.0
     warmer: float = 0.0
+    grey: bool = False  # without colour
 
 
 def exposed(picture: NDArray[np.uint8], light: Light) -> NDArray[np.uint8]:
@@ -82,7 +96,7 @@ def exposed(picture: NDArray[np.uint8], light: Light) -> NDArray[np.uint8]:
     new: NDArray[np.uint8] = (
         np.clip(cv2.cvtColor(lab, cv2.COLOR_LAB2RGB) * 255, 0, 255).round().astype(np.uint8)
     )
-    return new
+    return in_grey(new) if light.grey else new
 
 
 def seen_exposed(seen: Drawn, light: Light, space: GeneratorSpace | None = None) -> Drawn:
@@ -117,6 +131,17 @@ def busy(picture: NDArray[np.uint8]) -> float:
     small = cv2.resize(picture, (64, 64), interpolation=cv2.INTER_AREA).astype(np.float32)
     beside = np.concatenate([small[:38, :6].reshape(-1, 3), small[:38, -6:].reshape(-1, 3)])
     return float(np.log(beside.std(axis=0).mean() + 1))
+
+
+def usual_tone(light: FloatArray) -> FloatArray:
+    """Return the typology angle of usual skin of this lightness (n,), for faces without colour.
+
+    The lightness of a grey photo is that of the colour photo: 208 photos of london, congress and canada
+    differ by 0.5 L* from their grey versions, by 1.2 at most. Its b* is 0, so that the angle was off by 42 to
+    52 degrees; with the usual b* it is off by 8, and the same people count as dark.
+    """
+    angle: FloatArray = np.degrees(np.arctan2(light - 50, _USUAL_B))
+    return angle
 
 
 def yellow(light: float, tone: float) -> float:

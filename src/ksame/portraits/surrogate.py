@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -89,6 +89,7 @@ def portraits(
     random_weights: float | None = None,
     beta: float = 0.1,
     plain: bool = False,
+    grey: Collection[int] = (),
     rng: np.random.Generator,
     jobs: int | None = None,
     watch: Callable[[str, int, int], None] | None = None,
@@ -110,12 +111,14 @@ def portraits(
         Deviation: once, and then other random faces are tried: they help more than further rounds.
     plain, rng
         Ask for a plain ground; for weights and random faces.
+    grey : collection of int
+        Groups whose portrait has no colour.
     jobs, watch
         See ``ksame.deidentify``; at most two portraits are worked on at a time.
     """
     helpers = ThreadPoolExecutor(min(jobs or os.cpu_count() or 1, _HELPERS))
     wishes = wishes_of(attributes, partition, plain)
-    studio = _Studio(space, generator, codes, members, partition, wishes, rng, helpers, watch)
+    studio = _Studio(space, generator, codes, members, partition, wishes, rng, helpers, watch, grey)
     try:
         return _made(studio, random_weights, beta)
     finally:  # a thread that is still inside a network when the interpreter ends would abort the process
@@ -180,6 +183,7 @@ class _Studio:
     rng: np.random.Generator
     helpers: ThreadPoolExecutor
     watch: Callable[[str, int, int], None] | None = None
+    grey: Collection[int] = ()
     kept: dict[int, _Take] = field(default_factory=dict)  # the portraits that are fine
     best: dict[int, tuple[float, _Take]] = field(default_factory=dict)  # of the others, and how bad it is
     plans: dict[int, FloatArray] = field(default_factory=dict)  # the code that a group is to be drawn from
@@ -352,10 +356,11 @@ class _Studio:
 
     def _published(self, take: _Take, number: int) -> _Take:
         """Expose a take and judge the very picture that is published."""
-        picture = exposed(take.picture, take.light)
+        light = take.light._replace(grey=number in self.grey)
+        picture = exposed(take.picture, light)
         rows, face = largest(picture[None])
         found = known(face, list(self.members)) if len(rows) else None
-        return self._known(take._replace(picture=picture, done=True), found, number)
+        return self._known(take._replace(picture=picture, light=light, done=True), found, number)
 
     def _known(self, take: _Take, found: dict[str, FloatArray] | None, number: int) -> _Take:
         risky = recognised(found, self.members, self.partition.groups[number], self.limits[number])
