@@ -194,11 +194,13 @@ def qualities(heads: Sequence[Head], rng: np.random.Generator) -> Iterator[Case]
         yield replace(case, image=cv2.imdecode(data, cv2.IMREAD_COLOR))  # both ways BGR: the colours stay
 
 
-def empty(rng: np.random.Generator, *, count: int, shape: tuple[int, int] = SMALL_PHOTO) -> Iterator[Case]:
+def empty(
+    rng: np.random.Generator, *, count: int, shape: tuple[int, int] = SMALL_PHOTO, distractors: int = 25
+) -> Iterator[Case]:
     """Yield photos without a face, but with things that look a little like one."""
     for _ in range(count):
         image = background(rng, *shape)
-        distract(rng, image, 25)
+        distract(rng, image, distractors)
         yield Case(image, np.zeros((0, 4)), "no face", ())
 
 
