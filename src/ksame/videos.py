@@ -42,6 +42,7 @@ from ksame.release import Failure, Making, Private, Release, Row, Untouched
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
 from ksame.scenes import file_names
+from ksame.text import fit_name
 
 AHEAD = 3  # pictures that the code of one is smoothed over, to either side
 LATER = 2  # pictures more that are coded before one is drawn, or whoever draws would wait for the code
@@ -168,7 +169,7 @@ def disguise(
                 "notes": limits(identities),
             },
             failures=failures,
-            papers={f"tracks/{clip.name}.json": _told_tracks(clip) for clip in clips},
+            papers={fit_name(f"tracks/{clip.name}", ".json"): _told_tracks(clip) for clip in clips},
         ),
     )
 
@@ -240,7 +241,7 @@ def _follow(
     """Find the tracks of a video, or take those that somebody corrected."""
     clip = media.probe(video.path)
     show = partial(embed, recogniser)
-    paper = Path(corrected, f"{video.name}.json") if corrected is not None else None
+    paper = Path(corrected, fit_name(video.name, ".json")) if corrected is not None else None
     if paper is not None and paper.is_file():
         count = sum(1 for _ in media.frames(video.path, broken=broken))
         size = {"width": clip.width, "height": clip.height, "frames": count}
