@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-__all__ = ["LONGEST_NAME", "csv_cell", "csv_value", "fit_name", "read_csv", "visible", "write_csv"]
+__all__ = ["LONGEST_NAME", "csv_cell", "csv_value", "fit_name", "read_csv", "short", "visible", "write_csv"]
 
 LONGEST_NAME = 255  # bytes of a file name, on all common file systems
 # control characters, formatting marks (direction of writing, zero width), surrogates, line ends
@@ -47,6 +47,16 @@ def _seen(character: str) -> str:
     if "\udc80" <= character <= "\udcff":  # a byte of a file name that is not UTF-8
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def short(text: str, most: int = 48) -> str:
+    """Return a visible text for a label of a chart, of which a long one keeps its ends.
+
+    >>> short("abcdefghij", most=5)
+    'ab…ij'
+    """
+    shown, half = visible(text), most // 2
+    return shown if len(shown) <= most else f"{shown[:half]}…{shown[-half:]}"
 
 
 def csv_cell(value: Any) -> Any:

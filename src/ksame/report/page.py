@@ -31,7 +31,7 @@ from ksame.report.words import (
     strongest,
     wp216,
 )
-from ksame.text import visible
+from ksame.text import short, visible
 from ksame.utility import worse
 
 PICTURES = 8  # on the page at most: it is for filing, not for browsing
@@ -267,8 +267,9 @@ def _spread(bars: Sequence[Bar]) -> float:
 
 
 def _bars(table: pd.DataFrame, *, label: str = "measure") -> list[Bar]:
-    columns = table[label], table["original"], table["deidentified"]
-    return [Bar(visible(str(m)), _float(o), _float(d)) for m, o, d in zip(*columns, strict=True)]
+    shown = table["slice"].map(short) if label == "slice" else table[label]  # a label of the user's csv
+    columns = shown, table["original"], table["deidentified"]
+    return [Bar(str(m), _float(o), _float(d)) for m, o, d in zip(*columns, strict=True)]
 
 
 def _float(value: Any) -> float:

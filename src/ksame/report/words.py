@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from ksame.attack.score import Result
 from ksame.report.record import IN_VIDEOS, Report
-from ksame.text import visible
+from ksame.text import short
 
 Status = Literal["held", "care", "broken", "none"]
 LABELS: dict[Status, str] = {
@@ -84,7 +84,7 @@ def of_100(share: float) -> str:
 
 def recogniser_name(name: str) -> str:
     """Return a recogniser's name as its makers write it."""
-    return _RECOGNISERS.get(name) or visible(name)  # that of a file of the user's own may hold anything
+    return _RECOGNISERS.get(name) or short(name)  # that of a file of the user's own may hold anything
 
 
 def attack_says(name: str) -> str:
