@@ -31,6 +31,7 @@ _usual: dict[str | Path, set[tuple[int, ...]]] = defaultdict(set)  # those for w
 LARGE = 5_000_000  # bytes of a network's file
 SEVERAL = 16_384  # numbers among weights that are kept in a file
 OFTEN, SIZES = 16, 2  # from how often on, and how many of them at most
+UNPACKED = "ksame-network-"  # a folder for one, where the cache cannot be written
 READERS: dict[str | Path, Callable[[Path], Any]] = {}
 """Who makes a network of a file that OpenVINO cannot read, by the weight's name."""
 _first = threading.Lock()
@@ -178,7 +179,7 @@ def _file_of(name: str | Path, inner: str | None) -> Iterator[Path]:
     if kept.is_file() and kept.read_bytes() == data:
         yield kept
         return
-    with scratch.folder(Path(tempfile.gettempdir()), "ksame-") as room:
+    with scratch.folder(Path(tempfile.gettempdir()), UNPACKED) as room:
         (room / inner).write_bytes(data)
         yield room / inner
 
@@ -262,6 +263,9 @@ def _core() -> Any:
     finally:
         if before is None:
             del sys.modules["openvino_telemetry"]
+    # what a process that was killed while it unpacked or fetched one left behind
+    scratch.sweep(Path(tempfile.gettempdir()), UNPACKED)
+    scratch.sweep(weights.folder(), weights.UNFINISHED)
     # its first look at numpy, alone: two threads that take it at once wait for each other for ever
     _ = openvino.Tensor(np.zeros(1, np.float32)).data
     # M_MMAP_THRESHOLD: networks are given back as they are freed, not kept in pieces; pictures of 720p are

@@ -51,15 +51,18 @@ def folder(parent: Path, prefix: str, suffix: str = "", *, mode: int = 0o700) ->
             os.close(lock)
 
 
-def sweep(parent: Path, prefix: str, suffix: str = "") -> None:
-    """Remove the folders of a kind that have no owner any more."""
+def sweep(parent: Path, prefix: str, suffix: str = "") -> bool:
+    """Remove the folders of a kind that have no owner any more; return whether all of them are gone."""
     ours = re.compile(rf"{re.escape(prefix)}[0-9a-f]{{8}}{re.escape(suffix)}")
+    gone = True
     for path in list(parent.iterdir()) if parent.is_dir() else ():
         if ours.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
             lock = _lock(path)
             if lock is not None:
                 shutil.rmtree(path, ignore_errors=True)
                 os.close(lock)
+            gone = gone and not path.exists()
+    return gone
 
 
 def _locked(parent: Path, prefix: str, suffix: str, mode: int) -> tuple[Path, int | None]:

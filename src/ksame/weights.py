@@ -31,6 +31,7 @@ from ksame.core import UsageError, WeightsError
 
 __all__ = [
     "CATALOGUE",
+    "UNFINISHED",
     "Carrier",
     "Weight",
     "add",
@@ -144,6 +145,7 @@ CATALOGUE: dict[str, Weight] = {w.name: w for w in (
 )}
 # fmt: on
 
+UNFINISHED = ".unfinished-"  # folders in the cache for what is fetched or unpacked
 _verified: set[Path] = set()  # files whose sha256 this process has checked
 _lock = threading.RLock()  # one fetch at a time; threads that want the same file wait for it
 
@@ -277,7 +279,7 @@ def unfinished() -> Iterator[Path]:
     """Give an empty folder in the cache, for files that are moved to their place once they are whole."""
     home = folder()
     home.mkdir(parents=True, exist_ok=True)
-    with scratch.folder(home, ".unfinished-") as room:
+    with scratch.folder(home, UNFINISHED) as room:
         yield room
 
 

@@ -111,9 +111,9 @@ def publish(folder: str | Path, write: Callable[[Path], None], *, overwrite: boo
         raise KSameError(f"{str(target)!r} could not be written: {error.strerror or error}.") from error
 
 
-def clear_partial(folder: Path) -> None:
-    """Remove what a killed run that was to make this folder left beside it."""
-    scratch.sweep(folder.parent, _prefix(folder), ".partial")
+def clear_partial(folder: Path) -> bool:
+    """Remove what killed runs that were to make this folder left; return whether no run is making it now."""
+    return scratch.sweep(folder.parent, _prefix(folder), ".partial")
 
 
 def _check_target(target: Path, overwrite: bool) -> None:

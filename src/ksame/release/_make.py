@@ -203,8 +203,8 @@ def check_folders(
 
 def clear_unfinished(out: Path, secret: Path) -> None:
     """Remove what a run that was killed had begun to write for these folders, but for its journal."""
-    media.clear_partial(out)
-    for name in PRIVATE:
+    alone = media.clear_partial(out)
+    for name in PRIVATE if alone else ():
         (secret / f"{name}.part").unlink(missing_ok=True)
 
 
