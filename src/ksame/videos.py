@@ -221,7 +221,11 @@ def _followed(
     for video in found:
         broken: list[str] = []
         try:
-            clips.append(_follow(video, recogniser, corrected, broken, jobs, tell))
+            clip = _follow(video, recogniser, corrected, broken, jobs, tell)
+            if clip.frames:
+                clips.append(clip)
+            elif not broken:
+                broken.append(f"{str(video.path)!r} cannot be read: it has no picture.")
         except InputError as error:
             broken.append(str(error))
         failures += [Failure(video.name, sentence) for sentence in broken]
