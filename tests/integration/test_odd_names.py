@@ -89,7 +89,7 @@ def test_a_csv_may_name_people_as_the_mapping_does(photos, tmp_path):
 
 def test_videos_of_odd_names(recogniser, tmp_path):
     folder = tmp_path / "in"
-    folder.mkdir()
+    (folder / "a[").mkdir(parents=True)
     odd = "a[/red]\x1b[31m\n\u202e.mp4"
     whole = film(folder / odd, ["00001aa"], frames=6, sound=None)
     long = f"{'n' * 251}.mp4"
@@ -101,14 +101,12 @@ def test_videos_of_odd_names(recogniser, tmp_path):
     lines = lines_of(ran.err)
     assert f"following faces in {visible(odd)}: 6 of 6" in lines
     assert f"drawing {visible(odd)}: 6 of 6" in lines
-    assert tree(tmp_path / "out" / "images") == {odd, long}
-    assert tree(tmp_path / "out.private" / "tracks") == {f"{odd}.json", fit_name(long, ".json")}
+    assert tree(tmp_path / "out" / "images") == {"a[", odd, long}
+    assert tree(tmp_path / "out.private" / "tracks") == {"a[", f"{odd}.json", fit_name(long, ".json")}
     assert shell("verify", tmp_path / "out", "--private", tmp_path / "out.private").code == 0
 
 
-@pytest.mark.parametrize(
-    "name", ["concat:x.mp4", "http:x.mp4", "-x.mp4", "%03d.mp4", os.fsdecode(b"\xff.mp4")]
-)
+@pytest.mark.parametrize("name", ["concat:x.mp4", "http:x.mp4", "-x.mp4", os.fsdecode(b"\xff.mp4")])
 def test_a_video_whose_name_is_no_protocol(name, tmp_path, monkeypatch):
     film(tmp_path / "whole.mp4", [], frames=3, sound=None).rename(tmp_path / name)
     monkeypatch.chdir(tmp_path)
