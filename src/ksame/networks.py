@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame import weights
+from ksame import scratch, weights
 from ksame.core import UsageError
 
 __all__ = ["READERS", "core", "get_ready", "infer", "inputs", "let_go"]
@@ -31,6 +31,7 @@ _usual: dict[str | Path, set[tuple[int, ...]]] = defaultdict(set)  # those for w
 LARGE = 5_000_000  # bytes of a network's file
 SEVERAL = 16_384  # numbers among weights that are kept in a file
 OFTEN, SIZES = 16, 2  # from how often on, and how many of them at most
+UNPACKED = "ksame-network-"  # a folder for one, where the cache cannot be written
 READERS: dict[str | Path, Callable[[Path], Any]] = {}
 """Who makes a network of a file that OpenVINO cannot read, by the weight's name."""
 _first = threading.Lock()
@@ -129,11 +130,7 @@ def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
     a large network two share the weights and have a thread each; a small one is opened again where two ask,
     and works in the thread that asks: to wake another one and to wait for it took a tenth of the time.
     """
-    file = name if isinstance(name, Path) else weights.path(name)
-    with tempfile.TemporaryDirectory() as room:
-        if inner is not None:
-            with zipfile.ZipFile(file) as bundle:
-                file = Path(bundle.extract(inner, room))
+    with _file_of(name, inner) as file:
         size = file.stat().st_size
         model = READERS.get(name, core().read_model)(file)
     if shape is not None:
@@ -158,6 +155,33 @@ def _requests(name: str | Path, inner: str | None, shape: tuple[int, ...] | None
     del model
     _glibc("malloc_trim", 0)  # to read a network takes as much memory again, and many are opened in a row
     return requests
+
+
+@contextmanager
+def _file_of(name: str | Path, inner: str | None) -> Iterator[Path]:
+    """Give the file of a network; that of one inside a bundle must have a name of its own to be read.
+
+    It stays in the cache, and is compared with the verified bundle each time. Where the cache cannot be
+    written, it lies in a temporary folder meanwhile.
+    """
+    file = name if isinstance(name, Path) else weights.path(name)
+    if inner is None:
+        yield file
+        return
+    with zipfile.ZipFile(file) as bundle:
+        data = bundle.read(inner)
+    kept = weights.folder() / f"{name}-{inner}"
+    with _first, suppress(OSError):
+        if not kept.is_file() or kept.read_bytes() != data:
+            with weights.unfinished() as room:
+                (room / inner).write_bytes(data)
+                (room / inner).replace(kept)
+    if kept.is_file() and kept.read_bytes() == data:
+        yield kept
+        return
+    with scratch.folder(Path(tempfile.gettempdir()), UNPACKED) as room:
+        (room / inner).write_bytes(data)
+        yield room / inner
 
 
 @contextmanager
@@ -239,6 +263,9 @@ def _core() -> Any:
     finally:
         if before is None:
             del sys.modules["openvino_telemetry"]
+    # what a process that was killed while it unpacked or fetched one left behind
+    scratch.sweep(Path(tempfile.gettempdir()), UNPACKED)
+    scratch.sweep(weights.folder(), weights.UNFINISHED)
     # its first look at numpy, alone: two threads that take it at once wait for each other for ever
     _ = openvino.Tensor(np.zeros(1, np.float32)).data
     # M_MMAP_THRESHOLD: networks are given back as they are freed, not kept in pieces; pictures of 720p are

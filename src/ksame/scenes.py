@@ -17,6 +17,7 @@ from ksame.faces.detect import residual
 from ksame.gather import Gathered, Source, pixels, side_by_side
 from ksame.geometry import with_ring
 from ksame.render import cover, covered_by
+from ksame.text import fit_name
 from ksame.tone import match_tone
 
 Paint = Callable[[NDArray[np.uint8], int], NDArray[np.uint8]]
@@ -127,6 +128,6 @@ def _kept(source: str, suffix: str | None, taken: Container[str]) -> str:
     if suffix is None:
         suffix = path.suffix.lower() if path.suffix.lower() in WRITTEN else ".png"
     stem, number = path.with_suffix("").as_posix(), 1
-    while (name := stem + (f"_{number}" if number > 1 else "") + suffix) in taken:
+    while (name := fit_name(stem, (f"_{number}" if number > 1 else "") + suffix)) in taken:
         number += 1
     return name

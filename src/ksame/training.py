@@ -20,6 +20,7 @@ from ksame.geometry import FRAME
 from ksame.release import Failure
 from ksame.render import Surrogate, portrait
 from ksame.represent.appearance import AppearanceSpace, RoundTrip, round_trip
+from ksame.text import visible
 
 LEAST = 30  # faces: of fewer, each is so large a part of the model that its pictures would show real people
 FAR = 2.5  # standard deviations to either side at which a mode is shown
@@ -125,7 +126,7 @@ def _write(training: Training) -> None:
     training.model.save(part)
     part.replace(training.output)
     picture = base64.b64encode(media.encode_png(modes(training.model))).decode()
-    name, summary = html.escape(training.output.stem), html.escape(str(training))
+    name, summary = (html.escape(visible(text)) for text in (training.output.stem, str(training)))
     page = Template(PAGE).substitute(name=name, summary=summary, picture=picture, far=FAR)
     training.report.write_text(page, encoding="utf-8")
 

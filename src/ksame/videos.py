@@ -43,6 +43,7 @@ from ksame.release import Failure, Making, Private, Release, Row, Untouched
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
 from ksame.scenes import file_names
+from ksame.text import fit_name
 from ksame.tone import is_monochrome, to_tone
 
 AHEAD = 3  # pictures that the code of one is smoothed over, to either side
@@ -170,7 +171,7 @@ def disguise(
                 "notes": limits(identities),
             },
             failures=failures,
-            papers={f"tracks/{clip.name}.json": _told_tracks(clip) for clip in clips},
+            papers={fit_name(f"tracks/{clip.name}", ".json"): _told_tracks(clip) for clip in clips},
         ),
     )
 
@@ -222,7 +223,11 @@ def _followed(
     for video in found:
         broken: list[str] = []
         try:
-            clips.append(_follow(video, recogniser, corrected, broken, jobs, tell))
+            clip = _follow(video, recogniser, corrected, broken, jobs, tell)
+            if clip.frames:
+                clips.append(clip)
+            elif not broken:
+                broken.append(f"{str(video.path)!r} cannot be read: it has no picture.")
         except InputError as error:
             broken.append(str(error))
         failures += [Failure(video.name, sentence) for sentence in broken]
@@ -242,7 +247,7 @@ def _follow(
     """Find the tracks of a video, or take those that somebody corrected."""
     clip = media.probe(video.path)
     show = partial(embed, recogniser)
-    paper = Path(corrected, f"{video.name}.json") if corrected is not None else None
+    paper = Path(corrected, fit_name(video.name, ".json")) if corrected is not None else None
     if paper is not None and paper.is_file():
         count = sum(1 for _ in media.frames(video.path, broken=broken))
         size = {"width": clip.width, "height": clip.height, "frames": count}

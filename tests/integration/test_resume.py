@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,14 +11,12 @@ from pathlib import Path
 import pytest
 
 from ksame.release import PRIVATE
-from running import digests, shell, tree
+from running import KILL, digests, places, shell, tree
 
 pytestmark = pytest.mark.weights
 
 HOW = ("-k", 3, "--subjects", "prefix", "--seed", 5)
 
-# each ends the process as kill -9 does, at a moment that a clock would rarely hit
-KILL = "import os, signal\ndie = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
 MOMENTS = {
     "before the first face": "import ksame.gather as m\nm.Journal.remember = die",
     "when all faces are found": "import ksame.pipeline as m\nm.name_faces = die",
@@ -27,12 +24,6 @@ MOMENTS = {
     "when the mapping is written": "import ksame.media._write as m\nm._seal = die",
     "before the release takes its place": "import ksame.media._write as m\nm._swap = die",
 }
-
-
-def places(folder: Path) -> dict[str, str]:
-    """Return an environment in which temporary files would be found."""
-    (folder / "temp").mkdir()
-    return os.environ | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder / "temp"))
 
 
 def check_leftovers(folder: Path) -> None:

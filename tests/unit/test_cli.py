@@ -112,7 +112,7 @@ def test_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
 
 def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch):
     paper = io.StringIO()
-    monkeypatch.setattr(_said, "console", Console(file=paper, width=200, soft_wrap=True))
+    monkeypatch.setattr(_shell, "console", Console(file=paper, width=200, soft_wrap=True))
     rows = [
         Row(f"[{person}]_{photo}.jpg", f"person-{person:03}", 0, "x")
         for person in range(30)
@@ -135,7 +135,7 @@ def test_json_holds_names_that_are_not_text(capsys):
 
 def test_untouched_faces_are_told_file_by_file_and_run_by_run(monkeypatch, tmp_path):
     paper = io.StringIO()
-    monkeypatch.setattr(_said, "console", Console(file=paper, width=200, soft_wrap=True))
+    monkeypatch.setattr(_shell, "console", Console(file=paper, width=200, soft_wrap=True))
     film = [Untouched("images/[a].mp4", frame, frame / 25, "1 2 3 4") for frame in (17, 18, 18, 19, 40)]
     flicker = [Untouched("images/b.mp4", frame, frame / 25, "1 2 3 4") for frame in range(0, 24, 2)]
     _said.tell_untouched([Untouched("images/c.jpg"), *film, *flicker], tmp_path)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from ksame.cli._shell import Json, Quiet, app, console, progress
+from ksame.cli._shell import Json, Quiet, app, confirm, console, progress, say, say_table, warn
 from ksame.core import UsageError
 from ksame.release import REPORT
+from ksame.text import csv_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +85,7 @@ def audit(
         json_file.write_text(report.to_json(), encoding="ascii")
     if not quiet:
         _tell(report)
-        console.print(f"[green]✓[/] {escape(str(page.resolve()))}")
+        confirm(str(page.resolve()))
     raise typer.Exit(_code(report))
 
 
@@ -126,8 +125,8 @@ def tune(
     output.write_text(tuning.page(), encoding="utf-8")
     if not quiet:
         _show(tuning.table)
-        console.print(f"[bold]{escape(tuning.why)}[/]")
-        console.print(f"[green]✓[/] {escape(str(output.resolve()))}")
+        say((tuning.why, "bold"))
+        confirm(str(output.resolve()))
     if as_json:
         sys.stdout.write(tuning.to_json())
 
@@ -154,12 +153,12 @@ def experiment(
     for one in chosen:
         outcome = EXPERIMENTS[one](faces)
         outcome.figure.savefig(output / f"{one}.png", dpi=150, bbox_inches="tight")
-        outcome.table.to_csv(output / f"{one}.csv", index=False)
+        outcome.table.map(csv_cell).to_csv(output / f"{one}.csv", index=False)
         if not quiet:
-            console.print(f"[bold]{escape(outcome.title)}[/]")
+            say((outcome.title, "bold"))
             _show(outcome.table)
-            console.print(escape(outcome.says))
-            console.print(f"[green]✓[/] {escape(str((output / f'{one}.png').resolve()))}")
+            say(outcome.says)
+            confirm(str((output / f"{one}.png").resolve()))
 
 
 def _code(report: Report) -> int:
@@ -200,23 +199,23 @@ def _tell(report: Report) -> None:
     from ksame.report.words import headline
 
     for note in report.notes:
-        console.print(f"[yellow]![/] {escape(note)}")
+        warn(note)
     table = report.attacks
     if len(table):
         best = table.groupby("attack", sort=False).head(1)
         _show(best[["attack", "recogniser", "rank1", "low", "high", "chance", "bound", "verdict"]])
     head = headline(report)
-    console.print(f"[bold]{escape(head.sentence)}[/] {escape(head.why)}")
+    say((head.sentence, "bold"), " ", head.why)
 
 
 def _show(table: pd.DataFrame) -> None:
     """Print a table."""
-    out = Table(box=None)
-    for column in table.columns:
-        out.add_column(escape(str(column)), overflow="fold")  # no figure is cut short
-    for row in table.itertuples(index=False):
-        out.add_row(*(escape(f"{cell:.3g}" if isinstance(cell, float) else str(cell)) for cell in row))
-    Console(stderr=True, highlight=False, width=None if console.is_terminal else 240).print(out)
+    rows = (
+        [f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row]
+        for row in table.itertuples(index=False)
+    )
+    wide = Console(stderr=True, highlight=False, width=None if console.is_terminal else 240)
+    say_table(map(str, table.columns), rows, to=wide)
 
 
 def _numbers(text: str) -> list[int]:

@@ -10,13 +10,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from ksame import weights
 from ksame.adhoc import obscured
 from ksame.cli._said import summary, tell, tell_failures, tell_untouched
-from ksame.cli._shell import Json, Quiet, app, console, print_json, progress
+from ksame.cli._shell import Json, Quiet, app, confirm, print_json, progress, say, say_table, warn
 from ksame.core import KSameError, UsageError
 from ksame.journal import Journal
 from ksame.media import find, find_videos
@@ -28,7 +26,14 @@ from ksame.pool import build
 from ksame.portraits.group import EMBEDDINGS
 from ksame.portraits.learn import train as learn_map
 from ksame.portraits.people import people
-from ksame.release import CERTIFICATE, check_folders, read_private, read_untouched, verify
+from ksame.release import (
+    CERTIFICATE,
+    check_folders,
+    clear_unfinished,
+    read_private,
+    read_untouched,
+    verify,
+)
 from ksame.render import Composite
 from ksame.represent.synthesis import Generator
 from ksame.training import train
@@ -136,6 +141,7 @@ def run(
     _check_apart(inputs, out, secret)
     journal, certificate, untouched, notes = None, None, [], []
     if not dry_run:
+        clear_unfinished(out, secret)
         fresh = secrets.randbits(256) if seed is None else seed
         journal = Journal.open(secret / "journal.jsonl", seed=fresh, resume=resume)
     try:
@@ -216,10 +222,10 @@ def verify_command(
     result = verify(release, private=private)
     if not quiet:
         for check in result.checks:
-            console.print(f"[green]✓[/] {escape(check)}")
+            confirm(check)
         for what in result.unchecked:
-            console.print(f"[yellow]![/] not checked: {escape(what)}")
-        console.print(f"[bold]Verified as far as listed.[/] The claim: {escape(result.certificate['claim'])}")
+            warn(f"not checked: {what}")
+        say(("Verified as far as listed.", "bold"), f" The claim: {result.certificate['claim']}")
     if as_json:
         keys = ("k", "bound", "method", "publish", "kind", "claim")
         print_json(
@@ -238,7 +244,7 @@ def demo_command(
     from ksame import demo  # late: it brings tables and charts
 
     with progress(False) as watch:
-        demo.run(output, say=lambda text: console.print(text), watch=watch)
+        demo.run(output, say=say, watch=watch)
 
 
 @models.callback()
@@ -254,23 +260,22 @@ def list_models(as_json: Json = False) -> None:
     if as_json:
         print_json({"models": rows})
         return
-    table = Table(*(name for name in rows[0] if name != "sha256"), box=None)
-    for row in rows:
-        table.add_row(*(escape(value) for name, value in row.items() if name != "sha256"))
-    Console(soft_wrap=False, highlight=False).print(table)
+    columns = [name for name in rows[0] if name != "sha256"]
+    cells = ([row[name] for name in columns] for row in rows)
+    say_table(columns, cells, to=Console(soft_wrap=False, highlight=False))
 
 
 @models.command()
 def fetch(names: Annotated[list[str], typer.Argument(help="Names from ksame models list.")]) -> None:
     """Fetch model files into the cache, verified."""
     for path in weights.fetch(names):
-        console.print(f"[green]✓[/] {escape(str(path))}")
+        confirm(str(path))
 
 
 @models.command()
 def add(name: str, file: Path) -> None:
     """Put a copy that you brought into the cache, if it is the right file."""
-    console.print(f"[green]✓[/] {escape(str(weights.add(name, file)))}")
+    confirm(str(weights.add(name, file)))
 
 
 @model_app.command(name="train")
@@ -298,10 +303,10 @@ def train_model(
     with progress(quiet) as watch:
         training = train(inputs or [], output, jobs=jobs, watch=watch)
     for failure in training.failures:
-        console.print(f"[yellow]![/] {escape(failure.input)}: {escape(failure.reason)}")
+        warn(f"{failure.input}: {failure.reason}")
     if not quiet:
-        console.print(escape(str(training)))
-        console.print(f"[green]✓[/] {escape(str(training.report))}")
+        say(str(training))
+        confirm(str(training.report))
 
 
 def _learn_map(generator: str, output: Path, count: int, seed: int, quiet: bool) -> None:
@@ -309,8 +314,8 @@ def _learn_map(generator: str, output: Path, count: int, seed: int, quiet: bool)
     with progress(quiet) as watch:
         learnt = learn_map(draws, output, count=count, seed=seed, watch=watch)
     if not quiet:
-        console.print(escape(str(learnt)))
-        console.print(f"[green]✓[/] {escape(str(output))}")
+        say(str(learnt))
+        confirm(str(output))
 
 
 @pool_app.callback()
@@ -345,8 +350,8 @@ def build_pool(
             pool = people(size or 160, generator=generator, model=model, seed=seed, watch=watch)
     pool.save(output)
     if not quiet:
-        console.print(escape(pool.checked))
-        console.print(f"[green]✓[/] {len(pool)} people who do not exist: {escape(str(output))}")
+        say(pool.checked)
+        confirm(f"{len(pool)} people who do not exist: {output}")
 
 
 def _method_for(method: str | None, *, mixed: bool, videos: bool) -> str:

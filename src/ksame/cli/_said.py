@@ -8,10 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-from rich.table import Table
-
-from ksame.cli._shell import console
+from ksame.cli._shell import confirm, say, say_table, warn
 from ksame.faces import subjects as people
 from ksame.media import VIDEOS
 from ksame.release import Release, Untouched
@@ -47,22 +44,20 @@ def summary(release: Release, certificate: Mapping[str, Any] | None, seconds: fl
 def tell_failures(failures: Sequence[Mapping[str, str]]) -> None:
     """Name each input that was lost, or a part of it; it is an error, so --quiet does not hide it."""
     for failure in failures:
-        console.print(f"[yellow]![/] {escape(failure['input'])}: {escape(failure['reason'])}")
+        warn(f"{failure['input']}: {failure['reason']}")
 
 
 def tell_untouched(untouched: Sequence[Untouched], secret: Path, most: int = 10) -> None:
     """Say where faces were left, file by file; it is an error, so --quiet does not hide it."""
     if not untouched:
         return
-    console.print(f"[bold red]A second detector sees {len(untouched)} untouched faces.[/]")
+    say((f"A second detector sees {len(untouched)} untouched faces.", "bold red"))
     for output, some in groupby(untouched, key=lambda one: one.output):
-        runs = [escape(run) for run in _runs(list(some))]
+        runs = list(_runs(list(some)))
         more = f" and {len(runs) - most} more" if len(runs) > most else ""
         where = f": in picture {', '.join(runs[:most])}{more}" if runs else ""
-        console.print(f"[red]![/] {escape(output)}{where}")
-    console.print(
-        f"Each with its box: {escape(str(secret / 'untouched.csv'))}; look at them before you publish."
-    )
+        say(("!", "red"), f" {output}{where}")
+    say(f"Each with its box: {secret / 'untouched.csv'}; look at them before you publish.")
 
 
 def _runs(untouched: Sequence[Untouched]) -> Iterator[str]:
@@ -82,7 +77,7 @@ def tell(release: Release, figures: Mapping[str, Any], notes: Sequence[str], out
         _tell_people(release)
     if figures["photos"]:
         photos = [row for row in release.private.mapping if row.output not in release.clips]
-        console.print(
+        say(
             f"{len({row.subject for row in photos})} people in {figures['photos']} photos: {len(photos)}"
             f" faces replaced by {len({row.group for row in photos})} new ones, {len(release.files)} files."
         )
@@ -90,15 +85,16 @@ def tell(release: Release, figures: Mapping[str, Any], notes: Sequence[str], out
         _tell_videos(release, figures, done=out is not None)
     if unusable := figures["unusable_faces"]:
         done = "covered" if figures["publish"] == "scene" else "left out"
-        console.print(f"[yellow]![/] {unusable} faces were too small, too turned or too unclear: {done}.")
+        warn(f"{unusable} faces were too small, too turned or too unclear: {done}.")
     for note in notes or release.private.settings.get("notes", ()):
-        console.print(f"[yellow]![/] {escape(note)}")
-    console.print(f"[bold]{escape(figures['claim'])}[/]")
+        warn(note)
+    say((figures["claim"], "bold"))
     if 1 > figures["bound"] > 1 / figures["k"] + 1e-9:
-        console.print(
-            f"The bound is above 1/k = {1 / figures['k']:.3g}: some people have more photos than others."
-        )
-    console.print(f"[green]✓[/] written and verified: {out}" if out else "Dry run: nothing was written.")
+        say(f"The bound is above 1/k = {1 / figures['k']:.3g}: some people have more photos than others.")
+    if out:
+        confirm(f"written and verified: {out}")
+    else:
+        say("Dry run: nothing was written.")
 
 
 def _tell_videos(release: Release, figures: Mapping[str, Any], *, done: bool) -> None:
@@ -106,27 +102,27 @@ def _tell_videos(release: Release, figures: Mapping[str, Any], *, done: bool) ->
     rows = [row for row in release.private.mapping if row.output in release.clips]
     were = "were" if done else "would be"
     sound = {"keep": "kept", "drop": "left out", "disguise": "changed in pitch"}[figures["audio"]]
-    console.print(
+    say(
         f"{len({row.subject for row in rows})} people in {figures['videos']} videos of {figures['pictures']}"
         f" pictures: faces {were} drawn {figures['faces_drawn']} times and covered"
         f" {figures['faces_covered']} times; sound {sound}."
     )
     if kept := figures["kept_people"]:
-        console.print(f"[yellow]![/] {kept} of them stay visible, as asked.")
-    console.print(f"{figures['seconds']:.0f} s in all, {figures['pictures_per_second']} pictures a second.")
+        warn(f"{kept} of them stay visible, as asked.")
+    say(f"{figures['seconds']:.0f} s in all, {figures['pictures_per_second']} pictures a second.")
 
 
 def _tell_people(release: Release, most: int = 20) -> None:
     """Show who was taken for one person, those with the most photos first."""
     mapping = [row for row in release.private.mapping if row.output not in release.clips]
     ranked = people.table([row.subject for row in mapping], [row.input for row in mapping], first=4)
-    table = Table("person", "photos", "which", box=None)
+    rows = []
     for who in ranked[:most]:
         more = f" and {who.photos - 4} more" if who.photos > 4 else ""
-        table.add_row(who.subject, str(who.photos), escape(", ".join(who.names) + more))
-    console.print("Taken for one person each (if that is wrong, name them in a csv: --subjects FILE.csv):")
-    console.print(table)
+        rows.append((who.subject, str(who.photos), ", ".join(who.names) + more))
+    say("Taken for one person each (if that is wrong, name them in a csv: --subjects FILE.csv):")
+    say_table(("person", "photos", "which"), rows)
     if len(ranked) > most:
         counts = Counter(who.photos for who in ranked[most:])
         rest = ", ".join(f"{number} with {photos}" for photos, number in sorted(counts.items(), reverse=True))
-        console.print(f"and {len(ranked) - most} more people: {rest} photos each.")
+        say(f"and {len(ranked) - most} more people: {rest} photos each.")

@@ -19,6 +19,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from ksame.core import FloatArray, UsageError
+from ksame.text import csv_value
 
 __all__ = ["Row", "about", "auto", "by_folder", "by_prefix", "extend", "from_csv", "table"]
 
@@ -82,6 +83,7 @@ def from_csv(
     known = {name: name for name in names}
     known |= {b: name for name in names if base[b := PurePosixPath(name).name] == 1 and b not in known}
     listed = [PurePosixPath(row["file"].strip().replace("\\", "/")).as_posix() for row in rows]
+    listed = [name if name in known else csv_value(name) for name in listed]  # as in mapping.csv
     unknown = [name for name in listed if name not in known]
     if unknown:
         raise UsageError(

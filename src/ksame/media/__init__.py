@@ -13,7 +13,7 @@ from ksame.media._video import Clip, Frame, frames, probe
 from ksame.media._video_metadata import metadata_of_video
 from ksame.media._video_pick import picked
 from ksame.media._video_write import Written, write_video
-from ksame.media._write import decode, encode, encode_png, publish
+from ksame.media._write import clear_partial, decode, encode, encode_png, publish
 
 __all__ = [
     "SUFFIXES",
@@ -22,6 +22,7 @@ __all__ = [
     "Frame",
     "Photo",
     "Written",
+    "clear_partial",
     "decode",
     "encode",
     "encode_png",

@@ -265,7 +265,8 @@ def opened(path: Path) -> InputContainer:
     if not path.is_file():  # a pipe would block for ever
         raise InputError(f"{str(path)!r} cannot be read: it is not a file, or links to none.")
     try:
-        return av.open(path, options=OPENING, metadata_errors="replace")
+        # an absolute path: FFmpeg takes a name such as "concat:a.mp4" for another way to open files
+        return av.open(path.absolute(), options=OPENING, metadata_errors="replace")
     except (FFmpegError, ValueError) as error:
         raise InputError(f"{str(path)!r} cannot be read: it is damaged or not a video.") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from ksame.ahead import ahead
 from ksame.core import KSameError, UsageError
 from ksame.media._sound import disguised, kept
 from ksame.media._video import RGB, Clip, Frame, pixels_of, planes
-from ksame.media._write import _sibling, _sync
+from ksame.media._write import _sync
 
 Audio = Literal["keep", "drop", "disguise"]
 CONTAINERS = {".m4v": "mp4", ".mkv": "matroska", ".mov": "mov", ".mp4": "mp4", ".webm": "webm"}
@@ -361,7 +362,8 @@ def _output(partial: Path, target: Path, clip: Clip) -> Iterator[OutputContainer
 @contextmanager
 def _partial(target: Path) -> Iterator[Path]:
     """Give a hidden name beside the target, which gets its own name when all is written."""
-    partial = _sibling(target.absolute(), "partial")
+    # without the name of the target, beside which there may be no room for more
+    partial = target.absolute().with_name(f".{secrets.token_hex(8)}.partial")
     try:
         partial.parent.mkdir(parents=True, exist_ok=True)
         yield partial

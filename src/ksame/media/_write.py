@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import secrets
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +12,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from ksame import scratch
 from ksame.core import KSameError, UsageError
 from ksame.media._find import is_ours
+from ksame.text import fit_name
 
 SAME_TIME = 315_532_800  # 1980-01-01 00:00 UTC, the first moment that zip files can hold
 
@@ -99,20 +99,21 @@ def publish(folder: str | Path, write: Callable[[Path], None], *, overwrite: boo
     """
     target = Path(folder).resolve()
     _check_target(target, overwrite)
-    partial = _sibling(target, "partial")
     try:
-        partial.parent.mkdir(parents=True, exist_ok=True)
-        _clear(target, "partial")
-        partial.mkdir()
-        write(partial)
-        _seal(partial)
-        _swap(partial, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with scratch.folder(target.parent, _prefix(target), ".partial", mode=0o777) as partial:
+            write(partial)
+            _seal(partial)
+            _swap(partial, target)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise KSameError(f"The disk is full: {str(target)!r} was not written.") from error
         raise KSameError(f"{str(target)!r} could not be written: {error.strerror or error}.") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)  # it is gone if all went well
+
+
+def clear_partial(folder: Path) -> bool:
+    """Remove what killed runs that were to make this folder left; return whether no run is making it now."""
+    return scratch.sweep(folder.parent, _prefix(folder), ".partial")
 
 
 def _check_target(target: Path, overwrite: bool) -> None:
@@ -124,17 +125,10 @@ def _check_target(target: Path, overwrite: bool) -> None:
         raise UsageError(f"{str(target)!r} was not written by ksame and is not overwritten: remove it first.")
 
 
-def _sibling(target: Path, role: str) -> Path:
-    # a fresh name each run: two runs at once cannot write into the same folder
-    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.{role}")
-
-
-def _clear(target: Path, role: str) -> None:
-    """Remove the siblings of this role that earlier runs left."""
-    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.{role}")
-    for path in target.parent.iterdir():
-        if ours.fullmatch(path.name):
-            shutil.rmtree(path)
+def _prefix(target: Path) -> str:
+    """Return how the hidden names beside a folder begin; eight digits of the run and a role follow."""
+    room = len(".01234567.replaced")
+    return fit_name(f".{target.name}", room * "-")[:-room] + "."
 
 
 def _seal(folder: Path) -> None:
@@ -155,7 +149,8 @@ def _sync(path: Path) -> None:
 
 def _swap(partial: Path, target: Path) -> None:
     """Move the folder into place; an older one is removed only when the new one is there."""
-    old = _sibling(target, "replaced")
+    # a fresh name each run: two runs at once cannot get at the same folder
+    old = target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}.replaced")
     if target.exists():
         target.rename(old)
     try:
@@ -165,4 +160,4 @@ def _swap(partial: Path, target: Path) -> None:
             old.rename(target)
         raise
     _sync(target.parent)
-    _clear(target, "replaced")
+    scratch.sweep(target.parent, _prefix(target), ".replaced")

@@ -5,7 +5,7 @@ files goes to a private folder beside it and nowhere else. ``verify`` believes n
 files themselves do not show: it recomputes every figure of the certificate that can be recomputed.
 """
 
-from ksame.release._make import CERTIFICATE, SOFTWARE, Made, Release, check_folders
+from ksame.release._make import CERTIFICATE, SOFTWARE, Made, Release, check_folders, clear_unfinished
 from ksame.release._private import (
     PRIVATE,
     Failure,
@@ -32,6 +32,7 @@ __all__ = [
     "Untouched",
     "Verification",
     "check_folders",
+    "clear_unfinished",
     "read_private",
     "read_untouched",
     "verify",

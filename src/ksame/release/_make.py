@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 from ksame import media
 from ksame.core import Guarantee, UsageError
 from ksame.release._private import PRIVATE, Making, Private, Untouched, private_parts
+from ksame.text import LONGEST_NAME
 
 FORMAT = "ksame certificate 1"
 CERTIFICATE = "certificate.json"
@@ -149,8 +151,7 @@ class Release:
                 paper.touch(mode=0o600)
                 paper.write_text(text, encoding="utf-8")
         finally:
-            for name in PRIVATE:
-                (secret / f"{name}.part").unlink(missing_ok=True)
+            clear_unfinished(out, secret)
         return out
 
 
@@ -184,6 +185,8 @@ def check_folders(
     if secret == out or out in secret.parents or secret in out.parents:
         raise UsageError(f"The private folder {secret} must be apart from the release {out}.")
     for path in (out, secret):
+        if len(os.fsencode(path.name)) > LONGEST_NAME:
+            raise UsageError(f"The name of {path} is too long for a folder: name a shorter one.")
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file: name a folder that can be created.")
     if out.is_dir() and any(out.iterdir()):
@@ -196,6 +199,13 @@ def check_folders(
             f"{secret} holds the mapping of an earlier release: name another --private, or give --overwrite."
         )
     return out, secret
+
+
+def clear_unfinished(out: Path, secret: Path) -> None:
+    """Remove what a run that was killed had begun to write for these folders, but for its journal."""
+    alone = media.clear_partial(out)
+    for name in PRIVATE if alone else ():
+        (secret / f"{name}.part").unlink(missing_ok=True)
 
 
 def _real(folder: str | Path) -> Path:

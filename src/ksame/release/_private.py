@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ksame.core import GuaranteeViolated, UsageError
+from ksame.text import read_csv, write_csv
 
 PRIVATE = ("settings.json", "failures.csv", "untouched.csv", "mapping.csv")
 
@@ -62,8 +62,8 @@ def read_private(folder: str | Path) -> tuple[list[Row], dict[str, Any]]:
     """Return the mapping and the settings of a private folder."""
     secret = Path(folder)
     try:
-        with (secret / "mapping.csv").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-            rows = [Row(r["input"], r["subject"], int(r["group"]), r["output"]) for r in csv.DictReader(file)]
+        table = read_csv(secret / "mapping.csv")
+        rows = [Row(r["input"], r["subject"], int(r["group"]), r["output"]) for r in table]
         return rows, dict(json.loads((secret / "settings.json").read_text(encoding="ascii")))
     except FileNotFoundError as error:
         raise UsageError(f"{error.filename} is missing: give the private folder of this release.") from None
@@ -73,13 +73,12 @@ def read_private(folder: str | Path) -> tuple[list[Row], dict[str, Any]]:
 
 def read_untouched(folder: str | Path) -> list[Untouched]:
     """Return where the faces are, by a private folder, that a second detector saw untouched."""
-    with Path(folder, "untouched.csv").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-        return [
-            Untouched(r["output"], int(r["frame"]), float(r["seconds"]), r["box"])
-            if r["frame"]
-            else Untouched(r["output"])
-            for r in csv.DictReader(file)
-        ]
+    return [
+        Untouched(r["output"], int(r["frame"]), float(r["seconds"]), r["box"])
+        if r["frame"]
+        else Untouched(r["output"])
+        for r in read_csv(Path(folder, "untouched.csv"))
+    ]
 
 
 def private_parts(folder: Path, private: Private, made: Making, digest: str) -> Iterator[Path]:
@@ -92,7 +91,7 @@ def private_parts(folder: Path, private: Private, made: Making, digest: str) -> 
     tables: Any = ((Failure, private.failures), (Untouched, made.untouched), (Row, private.mapping))
     for kind, rows in tables:
         table = io.StringIO(newline="")
-        csv.writer(table, lineterminator="\n").writerows([kind._fields, *rows])
+        write_csv(table, [kind._fields, *rows])
         texts.append(table.getvalue())
     for name, text in zip(PRIVATE, texts, strict=True):
         part = folder / f"{name}.part"

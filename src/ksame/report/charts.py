@@ -33,6 +33,7 @@ _STYLES = (  # of the recognisers that stand out: colour, dashes, marker
 _LOOK = {
     "svg.fonttype": "none",
     "svg.hashsalt": "ksame",
+    "text.parse_math": False,  # a label with two $ is no formula
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 11,

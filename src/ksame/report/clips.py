@@ -33,6 +33,7 @@ from ksame.report.record import IN_VIDEOS, Report, record_of
 from ksame.report.watching import Watched, all_of, watched
 from ksame.represent.embedding import RECOGNISERS as DEEP
 from ksame.represent.embedding import default_recogniser, embed
+from ksame.text import fit_name
 
 VIEWS = 10  # original views of a person that an attacker has, spread over the time they are seen
 NOT_TRIED = (
@@ -144,7 +145,9 @@ def _watched(claim: Claim, name: str, pairs: Pairs, recognisers: Sequence[Recogn
     assert isinstance(original, Path)
     clip, published = media.probe(original), claim.folder / name
     inputs = [row.input for row in pairs.rows if row.output == name]
-    paper = asked.private / "tracks" / f"{inputs[0]}.json" if asked.private is not None and inputs else None
+    paper = None
+    if asked.private is not None and inputs:
+        paper = asked.private / "tracks" / fit_name(inputs[0], ".json")
     if paper is not None and paper.is_file():
         count = sum(1 for _ in media.frames(original, broken=[], exact=False))
         text = paper.read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 import pandas as pd
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from ksame.attack.score import Result
@@ -31,6 +31,7 @@ from ksame.report.words import (
     strongest,
     wp216,
 )
+from ksame.text import short, visible
 from ksame.utility import worse
 
 PICTURES = 8  # on the page at most: it is for filing, not for browsing
@@ -67,12 +68,7 @@ def page(report: Report) -> str:
     head = headline(report)
     if report.broken:  # whatever that certificate says is not repeated
         report = replace(report, certificate={})
-    # autoescape: notes may quote file names
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    source = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    return environment.from_string(source).render(
+    return template("ksame.report").render(
         report=report,
         head=head,
         label=LABELS[head.status],
@@ -91,6 +87,24 @@ def page(report: Report) -> str:
         iso=iso20889(report),
         record=_record(report),
     )
+
+
+def template(package: str) -> Template:
+    """Return ``page.html`` of a package; whatever is put into it is shown as text, whatever it holds.
+
+    Notes, captions and labels may quote file names: HTML in them is escaped, and what could turn the
+    direction of writing or is not UTF-8 is made visible.
+    """
+    environment = Environment(
+        autoescape=True, finalize=_shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    source = resources.files(package).joinpath("page.html").read_text(encoding="utf-8")
+    return environment.from_string(source)
+
+
+def _shown(value: Any) -> Any:
+    """Return what a page shows of a value; markup that this package made stays as it is."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
@@ -134,7 +148,7 @@ def _film(film: Film, name: str) -> dict[str, Any]:
     }
     if film.left:
         rows["A face that nothing explains"] = _listed(film.left)
-    title = f"Expressions over time, {film.file}"
+    title = visible(f"Expressions over time, {film.file}")
     chart = charts.traces(film.traces, name=name, title=title) if film.traces else ""
     return {"file": film.file, "rows": list(rows.items()), "chart": chart}
 
@@ -253,7 +267,8 @@ def _spread(bars: Sequence[Bar]) -> float:
 
 
 def _bars(table: pd.DataFrame, *, label: str = "measure") -> list[Bar]:
-    columns = table[label], table["original"], table["deidentified"]
+    shown = table["slice"].map(short) if label == "slice" else table[label]  # a label of the user's csv
+    columns = shown, table["original"], table["deidentified"]
     return [Bar(str(m), _float(o), _float(d)) for m, o, d in zip(*columns, strict=True)]
 
 

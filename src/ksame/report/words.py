@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from ksame.attack.score import Result
 from ksame.report.record import IN_VIDEOS, Report
+from ksame.text import short
 
 Status = Literal["held", "care", "broken", "none"]
 LABELS: dict[Status, str] = {
@@ -83,7 +84,7 @@ def of_100(share: float) -> str:
 
 def recogniser_name(name: str) -> str:
     """Return a recogniser's name as its makers write it."""
-    return _RECOGNISERS.get(name, name)
+    return _RECOGNISERS.get(name) or short(name)  # that of a file of the user's own may hold anything
 
 
 def attack_says(name: str) -> str:
@@ -92,9 +93,8 @@ def attack_says(name: str) -> str:
     >>> attack_says("reverse"), attack_says("brute force")
     ('looking for known photos among the released faces', 'with the attack "brute force"')
     """
-    return _ATTACKS.get(
-        name.removesuffix(IN_VIDEOS).replace("_", " ").replace("-", " "), f'with the attack "{name}"'
-    )
+    plain = name.removesuffix(IN_VIDEOS).replace("_", " ").replace("-", " ")
+    return _ATTACKS.get(plain, f'with the attack "{name}"')
 
 
 def attacker(result: Result) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-from importlib import resources
 
-from jinja2 import Environment, StrictUndefined
-
+from ksame.report.page import template
 from ksame.report.words import percent, recogniser_name
 from ksame.tune import charts
 from ksame.tune.choose import cuts, safe
@@ -22,9 +20,7 @@ def page(tuning: Tuning) -> str:
     alike_of = chosen[0] if chosen else methods[0]
     of_one = table[table["method"] == alike_of]
     low, high = cuts(tuning.tree)
-    source = resources.files("ksame.tune").joinpath("page.html").read_text(encoding="utf-8")
-    pages = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return pages.from_string(source).render(
+    return template("ksame.tune").render(
         t=tuning,
         methods=methods,
         recogniser=recogniser_name(tuning.recogniser),
