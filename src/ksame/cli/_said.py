@@ -117,13 +117,16 @@ def _tell_videos(release: Release, figures: Mapping[str, Any], *, done: bool) ->
 
 
 def _tell_people(release: Release, most: int = 20) -> None:
-    """Show who was taken for one person, those with the most photos first."""
+    """Show who was taken for one person: those linked loosely first, then by the number of photos."""
     mapping = [row for row in release.private.mapping if row.output not in release.clips]
     ranked = people.table([row.subject for row in mapping], [row.input for row in mapping], first=4)
     table = Table("person", "photos", "which", box=None)
+    loose = set(release.private.settings.get("linked_loosely", ()))
+    ranked.sort(key=lambda who: who.subject not in loose)  # stable: these are to be looked at first
     for who in ranked[:most]:
         more = f" and {who.photos - 4} more" if who.photos > 4 else ""
-        table.add_row(who.subject, str(who.photos), escape(", ".join(who.names) + more))
+        linked = " (may be several people: linked, counted as one)" if who.subject in loose else ""
+        table.add_row(who.subject, str(who.photos), escape(", ".join(who.names) + more + linked))
     console.print("Taken for one person each (if that is wrong, name them in a csv: --subjects FILE.csv):")
     console.print(table)
     if len(ranked) > most:
