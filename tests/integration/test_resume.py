@@ -19,7 +19,7 @@ pytestmark = pytest.mark.weights
 HOW = ("-k", 3, "--subjects", "prefix", "--seed", 5)
 
 # each ends the process as kill -9 does, at a moment that a clock would rarely hit
-KILL = "import os, signal\ndie = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+KILL = "import os, signal\ndie = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
 MOMENTS = {
     "before the first face": "import ksame.gather as m\nm.Journal.remember = die",
     "when all faces are found": "import ksame.pipeline as m\nm.name_faces = die",
