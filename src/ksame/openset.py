@@ -118,7 +118,7 @@ def shifted(
     given = read_names(sources, subjects, 1)
     seed = seed_of(seed, journal)
     found = gather(sources, scale=0.5, jobs=jobs, engine=engine, journal=journal, watch=watch)
-    faces, told = name_faces(found, given)
+    faces, told = name_faces(found, given, jobs=jobs)
     model, identities, who = AppearanceSpace.shipped(), pool_of(pool), judges()
     near = closer()  # before any face is looked at
     new = _new_faces(found, faces, model, identities, who, texture, seed)
@@ -133,7 +133,7 @@ def shifted(
         files, inspect = dict(sorted(zip(outputs, drawn, strict=True))), _left
     order = {person: i for i, person in enumerate(sorted(new))}
     group = [order[person] for person in faces.subject.tolist()]
-    used = ["yunet", "mesh", "blazeface", *([told.recogniser] if told.recogniser else []), *who, *near]
+    used = ["yunet", "mesh", "blazeface", *told.recognisers, *who, *near]
     assumptions = (assumed(texture), *([AROUND] if publish == "scene" else []), told.assumption)
     return Release(
         files=files,
@@ -161,6 +161,7 @@ def shifted(
                 "names": names,
                 "seed": seed,
                 "notes": limits(identities),
+                "linked_loosely": list(told.loose),
             },
             found.failures,
         ),

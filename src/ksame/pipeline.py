@@ -147,7 +147,7 @@ def deidentify(
     scale = None if how.space is AppearanceSpace else 1.0  # and portraits need no more
     found = gather(sources, scale=scale, jobs=jobs, engine=engine, journal=journal, watch=watch)
     return release_of(
-        people_of(found, given, k),
+        people_of(found, given, k, jobs=jobs),
         k,
         method=method,
         partition=partition,
@@ -176,10 +176,10 @@ class People(NamedTuple):
     seen: Seen | None = None  # what portraits are made by, likewise
 
 
-def people_of(found: Gathered, given: Given, k: int) -> People:
+def people_of(found: Gathered, given: Given, k: int, *, jobs: int | None = None) -> People:
     """Give every face its person, and refuse if there are fewer than k."""
     with blaming(found.failures):
-        faces, told = name_faces(found, given)
+        faces, told = name_faces(found, given, jobs=jobs)
         as_k(k, len(np.unique(faces.subject)))
     return People(found, faces, told)
 
@@ -226,7 +226,7 @@ def release_of(
         if draft.guarantee.k_anonymous and new.moved is None:
             published = [hashlib.sha256(out.files[name]).hexdigest() for name in out.names]
             check_law(published, faces.subject, k, several=expression == "keep")
-    used = ["yunet", "mesh", "blazeface", *([told.recogniser] if told.recogniser else []), *draft.used]
+    used = ["yunet", "mesh", "blazeface", *told.recognisers, *draft.used]
     settings: dict[str, Any] = {
         "method": method,
         "partition": partition,
@@ -261,6 +261,7 @@ def release_of(
             ),
             settings=settings
             | {"k": k, "publish": publish, "seed": seed, "notes": list(draft.notes)}
+            | {"linked_loosely": list(told.loose)}
             | dict(draft.private),
             failures=found.failures,
         ),

@@ -119,10 +119,19 @@ def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch)
         for photo in range(1 + 5 * (person == 7))
     ]
     release = Release(
-        {}, Guarantee("none"), 2, "m", "portrait", {"subjects": "auto"}, Private(tuple(rows), {})
+        {},
+        Guarantee("none"),
+        2,
+        "m",
+        "portrait",
+        {"subjects": "auto"},
+        Private(tuple(rows), {"linked_loosely": ["person-029"]}),
     )
     _said._tell_people(release)
     text = paper.getvalue()
+    assert "[29]_0.jpg (may be several people: linked, counted as one)" in text
+    assert text.count("counted as one") == 1
+    assert text.index("person-029") < text.index("person-007"), "those to be looked at first"
     assert "[7]_0.jpg, [7]_1.jpg, [7]_2.jpg, [7]_3.jpg and 2 more" in text
     assert text.index("person-007") < text.index("person-000"), "those with the most photos first"
     assert "and 10 more people: 10 with 1 photos each" in text

@@ -14,7 +14,7 @@ from ksame import networks, weights
 from ksame.core import UsageError, WeightsError
 from ksame.faces.detect import detect
 from ksame.faces.landmarks import landmarks
-from ksame.faces.subjects import auto
+from ksame.faces.linking import Evidence, ScoreLine, link_people
 from ksame.represent import descriptor, embedding
 from ksame.represent.embedding import RECOGNISERS, default_recogniser, embed
 from samples import mesh
@@ -39,7 +39,8 @@ def test_people_are_told_apart(recogniser):
     assert codes.dtype == np.float32
     distance = np.linalg.norm(codes[:, None] - codes[None], axis=2) + 9 * np.eye(10)
     assert (distance.argmin(axis=1) == [1, 0, 3, 2, 5, 4, 7, 6, 9, 8]).all()
-    subjects = auto(codes, RECOGNISERS[recogniser].same_person)
+    evidence = Evidence(codes, *RECOGNISERS[recogniser].strangers)
+    subjects = link_people([evidence], ScoreLine(-0.9, 0.8)).subjects
     assert subjects == [f"person-{1 + i // 2:03}" for i in range(10)]
 
 

@@ -6,9 +6,18 @@ import numpy as np
 import pytest
 
 from ksame import naming
-from ksame.core import CannotGuarantee, UsageError
+from ksame.attack.score import interval
+from ksame.core import CannotGuarantee, UsageError, WeightsError
 from ksame.gather import Gathered, Source, gather, sources_of
-from ksame.naming import Given, name_faces, read_names
+from ksame.naming import (
+    ALONE,
+    TOGETHER,
+    Given,
+    choose_linkage,
+    embed_faces,
+    name_faces,
+    read_names,
+)
 from samples import faces
 
 NAMES = ["a/ann_1.jpg", "a/ann_2.jpg", "b/bob_1.jpg"]
@@ -46,24 +55,24 @@ def test_too_few_people_or_names_are_told_at_once():
 
 
 def test_no_recogniser_is_asked_where_every_face_is_named(monkeypatch):
-    monkeypatch.setattr(naming, "default_recogniser", lambda: pytest.fail("it was asked"))
+    monkeypatch.setattr(naming, "choose_linkage", lambda: pytest.fail("it was asked"))
     given = Given("prefix", ["ann", "bob", "ann"], {"sex": np.array(["f", "m", "f"])})
     named, told = name_faces(found(faces(3), photo=[0, 1, 2]), given)
     assert named.subject.tolist() == ["ann", "bob", "ann"]
     assert named.labels["sex"].tolist() == ["f", "m", "f"]
-    assert (told.how, told.recogniser) == ("prefix", None)
+    assert (told.how, told.recognisers) == ("prefix", ())
     assert told.assumption == "each person has one prefix in the file names"
 
 
 def test_a_second_face_in_a_photo_is_asked_about(monkeypatch):
-    codes = iter([[[0.0]], [[5.0]], [[0.1]]])
-    monkeypatch.setattr(naming, "default_recogniser", lambda: "dlib")
-    monkeypatch.setattr(naming, "embed", lambda *_: np.array(next(codes)))
+    codes = np.array([[0.0], [5.0], [0.1]])
+    monkeypatch.setattr(naming, "choose_linkage", lambda: naming.ALONE)
+    monkeypatch.setattr(naming, "embed_faces", lambda *_, jobs: {"dlib": codes})
     given = Given("prefix", ["ann", "bob"], {"sex": np.array(["f", "m"])})
     named, told = name_faces(found(faces(3), photo=[0, 1, 1], rank=[0, 0, 1]), given)
     assert named.subject.tolist() == ["ann", "bob", "ann"], "ann is in bob's photo"
     assert named.labels["sex"].tolist() == ["f", "m", "f"], "and has her own label there"
-    assert told.recogniser == "dlib"
+    assert told.recognisers == ("dlib",)
     assert told.assumption.startswith(
         "each person has one prefix in the file names, the largest face of a photo is"
     )
@@ -71,13 +80,59 @@ def test_a_second_face_in_a_photo_is_asked_about(monkeypatch):
 
 @pytest.mark.weights
 @pytest.mark.parametrize("scale", [0.5, 1.0, 1.7])
-def test_people_are_told_apart_at_any_scale_of_the_registered_pictures(scale, family, recogniser):
+def test_people_are_told_apart_at_any_scale_of_the_registered_pictures(scale, family):
     named, told = name_faces(gather(sources_of(family), scale=scale), Given("auto"))
     pairs = set(
         zip(named.subject.tolist(), (name.split("/")[0] for name in named.source.tolist()), strict=True)
     )
     assert len(pairs) == len(set(named.subject)) == 5
-    assert told.recogniser == recogniser
+    assert told.recognisers == choose_linkage().recognisers
+    assert told.assumption == str(choose_linkage())
+
+
+@pytest.mark.weights
+def test_embeddings_do_not_depend_on_the_number_of_workers(family):
+    found = gather(sources_of(family), scale=1.0).faces
+    one, several = (embed_faces(found, choose_linkage().recognisers, jobs=jobs) for jobs in (1, 4))
+    for name in one:
+        np.testing.assert_array_equal(one[name], several[name])
+
+
+@pytest.mark.parametrize("linkage", [TOGETHER, ALONE])
+def test_the_certificate_states_the_rule_and_how_often_it_failed(linkage):
+    said = str(linkage)
+    assert "never" not in said
+    assert all(name in said for name in linkage.recognisers)
+    for trial in linkage.trials:
+        assert f"{trial.split} of {trial.people:,} people" in said
+        assert (trial.low, trial.high) == pytest.approx(interval(trial.split, trial.people), abs=1e-4)
+    assert "counted as one" in said
+
+
+@pytest.mark.parametrize(
+    ("npm", "cached", "chosen"),
+    [
+        (True, (), TOGETHER),
+        (True, ("dlib",), TOGETHER),  # not what happens to be cached
+        (False, ("dlib",), ALONE),
+        (False, (), ALONE),
+        (False, ("sface", "mobilefacenet"), TOGETHER),
+    ],
+)
+def test_the_recognisers_are_three_or_dlib_alone_without_npm(npm, cached, chosen, monkeypatch):
+    asked = []
+    monkeypatch.setattr(naming.shutil, "which", lambda name: "/bin/npm" if npm else None)
+    monkeypatch.setattr(naming.weights, "cached", lambda name: name in cached)
+    monkeypatch.setattr(naming.weights, "fetch", asked.extend)
+    assert choose_linkage() is chosen
+    assert asked == list(chosen.recognisers)
+
+
+def test_a_recogniser_that_cannot_be_had_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("KSAME_CACHE", str(tmp_path))
+    monkeypatch.setenv("KSAME_OFFLINE", "1")
+    with pytest.raises(WeightsError, match="models add"):
+        read_names(photos(), "auto", 2)
 
 
 @pytest.mark.parametrize("change", [0, 1])

@@ -113,13 +113,16 @@ def _tell_videos(release: Release, figures: Mapping[str, Any], *, done: bool) ->
 
 
 def _tell_people(release: Release, most: int = 20) -> None:
-    """Show who was taken for one person, those with the most photos first."""
+    """Show who was taken for one person: those linked loosely first, then by the number of photos."""
     mapping = [row for row in release.private.mapping if row.output not in release.clips]
     ranked = people.table([row.subject for row in mapping], [row.input for row in mapping], first=4)
+    loose = set(release.private.settings.get("linked_loosely", ()))
+    ranked.sort(key=lambda who: who.subject not in loose)  # stable: these are to be looked at first
     rows = []
     for who in ranked[:most]:
         more = f" and {who.photos - 4} more" if who.photos > 4 else ""
-        rows.append((who.subject, str(who.photos), ", ".join(who.names) + more))
+        linked = " (may be several people: linked, counted as one)" if who.subject in loose else ""
+        rows.append((who.subject, str(who.photos), ", ".join(who.names) + more + linked))
     say("Taken for one person each (if that is wrong, name them in a csv: --subjects FILE.csv):")
     say_table(("person", "photos", "which"), rows)
     if len(ranked) > most:

@@ -1,8 +1,4 @@
-"""Who is who: from folders, file names, a csv, or codes of a recogniser.
-
-To split one person into two subjects breaks the promise, because k would count that person twice.
-To join two people is safe: it only wastes. Every rule here errs on the side of joining.
-"""
+"""Who is who, as the user says it: by folders, file names or a csv. ``linking`` is for where nobody does."""
 
 from __future__ import annotations
 
@@ -11,19 +7,15 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from numpy.typing import NDArray
 
-from ksame.core import FloatArray, UsageError
+from ksame.core import UsageError
 from ksame.text import csv_value
 
-__all__ = ["Row", "about", "auto", "by_folder", "by_prefix", "extend", "from_csv", "table"]
-
-_BLOCK = 1024  # rows of the distance matrix that are in memory at a time
+__all__ = ["Row", "about", "by_folder", "by_prefix", "from_csv", "table"]
 
 
 def by_folder(names: Iterable[str]) -> list[str]:
@@ -151,65 +143,6 @@ def _read(
     return columns, [dict(zip(columns, row.values(), strict=False)) for row in rows]
 
 
-def auto(embeddings: ArrayLike, threshold: float) -> list[str]:
-    """Return a subject for each face: faces linked by a chain of distances up to the threshold are one.
-
-    Single linkage, because one photo that resembles two others joins them; average linkage split up
-    to three times as many people at the same threshold.
-
-    Parameters
-    ----------
-    embeddings : (n, d) array
-        Codes of a recogniser.
-    threshold : float
-        A Euclidean distance; ``Recogniser.same_person`` is meant for it.
-
-    Examples
-    --------
-    >>> auto([[0.0], [5.0], [0.5], [1.0]], threshold=0.6)
-    ['person-001', 'person-002', 'person-001', 'person-001']
-    """
-    x = _codes(embeddings)
-    return _named(_components(len(x), *_links(x, threshold)))
-
-
-def extend(subjects: Sequence[str | None], embeddings: ArrayLike, threshold: float) -> list[str]:
-    """Return a subject for each face where some are named already and None is not.
-
-    A face without a name takes that of the nearest named face within the threshold, and may then
-    pass it on. The rest are joined as in ``auto``.
-
-    Parameters
-    ----------
-    subjects : sequence of str or None
-        Who each face is, as far as somebody said so. These are kept.
-    embeddings : (n, d) array
-        Codes of a recogniser.
-    threshold : float
-        A Euclidean distance.
-
-    Examples
-    --------
-    >>> extend(["ann", None, None, None], [[0.0], [0.5], [1.0], [9.0]], threshold=0.6)
-    ['ann', 'ann', 'ann', 'person-001']
-    """
-    x = _codes(embeddings)
-    if len(subjects) != len(x):
-        raise UsageError(f"Each face needs a subject or None: {len(x)}. Got {len(subjects)}.")
-    who, free = np.array(subjects, dtype=object), np.array([subject is None for subject in subjects], bool)
-    a, b = _links(x, threshold)
-    a, b = np.concatenate([a, b]), np.concatenate([b, a])
-    while (edge := free[a] & ~free[b]).any():  # layer by layer: the faces next to a named one
-        face, near = a[edge], b[edge]
-        order = np.argsort(np.linalg.norm(x[face] - x[near], axis=1), kind="stable")
-        face, nearest = np.unique(face[order], return_index=True)
-        who[face], free[face] = who[near[order][nearest]], False
-    inner = free[a]  # a link of a face that is still free leads to another such face
-    group = _components(len(x), a[inner], b[inner])[free]
-    who[free] = _named(group, taken={str(subject) for subject in subjects if subject is not None})
-    return [str(subject) for subject in who]
-
-
 class Row(NamedTuple):
     """One person in the table of who was grouped."""
 
@@ -231,47 +164,6 @@ def table(subjects: Sequence[str], names: Sequence[str], *, first: int = 3) -> l
         photos.setdefault(subject, []).append(name)
     rows = [Row(subject, len(mine), tuple(mine[:first])) for subject, mine in photos.items()]
     return sorted(rows, key=lambda row: -row.photos)
-
-
-def _codes(embeddings: ArrayLike) -> FloatArray:
-    x = np.asarray(embeddings)
-    if x.ndim != 2 or not np.isfinite(x).all():
-        raise UsageError(f"embeddings must be a finite (n, d) array. Got shape {x.shape}.")
-    return x.astype(np.float64)
-
-
-def _links(x: FloatArray, threshold: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the pairs of rows at most the threshold apart, a < b, block by block."""
-    if not (np.isfinite(threshold) and threshold >= 0):
-        raise UsageError(f"threshold must be a distance of at least 0. Got {threshold}.")
-    square = (x**2).sum(axis=1)
-    ends: list[tuple[Any, Any]] = []
-    for start in range(0, len(x), _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        # |a - b|^2 = |a|^2 + |b|^2 - 2 ab; rounding may only add links, as joining is the safe side
-        distance = square[rows, None] + square[None, start:] - 2 * (x[rows] @ x[start:].T)
-        a, b = np.nonzero(distance <= threshold**2 + 1e-12 * (1 + square.max()))
-        ends.append((a[a < b] + start, b[a < b] + start))
-    none = np.zeros(0, dtype=np.intp)
-    return (
-        np.concatenate([none, *(a for a, _ in ends)]),
-        np.concatenate([none, *(b for _, b in ends)]),
-    )
-
-
-def _components(n: int, a: NDArray[np.intp], b: NDArray[np.intp]) -> NDArray[np.intp]:
-    graph = coo_array((np.ones(len(a), dtype=np.int8), (a, b)), shape=(n, n))
-    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
-
-
-def _named(groups: NDArray[np.intp], taken: set[str] | frozenset[str] = frozenset()) -> list[str]:
-    """Return names by first appearance, none of which is taken."""
-    width = max(3, len(str(len(groups) + len(taken))))
-    free = (
-        name for i in range(1, len(groups) + len(taken) + 1) if (name := f"person-{i:0{width}}") not in taken
-    )
-    names = {group: next(free) for group in dict.fromkeys(groups.tolist())}
-    return [names[group] for group in groups.tolist()]
 
 
 def _some(names: Sequence[str], first: int = 3) -> str:

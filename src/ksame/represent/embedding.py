@@ -57,6 +57,8 @@ class Recogniser:
     same_person : float
         Two codes at most this far apart are taken for one person when photos are grouped. It is the
         generous side of what was measured (MODELS.md): to split one person is worse than to join two.
+    strangers : (float, float)
+        Mean and standard deviation of the distances between 1,021 portraits of as many people.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Recogniser:
     dimensions: int
     codes: Callable[[NDArray[np.uint8]], FloatArray]
     same_person: float
+    strangers: tuple[float, float] = (np.nan, np.nan)
 
     def chips(self, rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.uint8]:
         """Return the aligned pictures (n, size, size, 3) of the faces with these meshes in a photo."""
@@ -177,9 +180,11 @@ def from_onnx(file: Path) -> Recogniser:
 RECOGNISERS: dict[str, Recogniser] = {
     r.name: r
     for r in (
-        Recogniser("sface", 112, _FIVE, 128, _network("sface", 0, 1, first=True), same_person=1.02),
-        Recogniser("mobilefacenet", 112, _FIVE, 192, _network("mobilefacenet", 127.5, 128), same_person=0.9),
-        Recogniser("facenet", 160, _LOOSE, 512, _network("facenet", 127.5, 127.5), same_person=0.8),
-        Recogniser("dlib", 150, _CHIP, 128, descriptors, same_person=0.48),
+        Recogniser("sface", 112, _FIVE, 128, _network("sface", 0, 1, first=True), 1.02, (1.314, 0.0656)),
+        Recogniser(
+            "mobilefacenet", 112, _FIVE, 192, _network("mobilefacenet", 127.5, 128), 0.9, (1.378, 0.106)
+        ),
+        Recogniser("facenet", 160, _LOOSE, 512, _network("facenet", 127.5, 127.5), 0.8, (1.344, 0.1234)),
+        Recogniser("dlib", 150, _CHIP, 128, descriptors, 0.48, (0.8175, 0.0907)),
     )
 }

@@ -84,7 +84,8 @@ def tune(
         Generator.shipped()
     sources = sources_of(inputs, in_order=not isinstance(subjects, str | Path))
     given = read_names(sources, subjects, wanted[0])
-    people = people_of(gather(sources, scale=1.0, jobs=jobs, watch=watch), given, wanted[0])
+    found = gather(sources, scale=1.0, jobs=jobs, watch=watch)
+    people = people_of(found, given, wanted[0], jobs=jobs)
     if generated:
         people = people._replace(seen=looked(people.faces, GeneratorSpace.shipped(), jobs=jobs, watch=watch))
     those = known(people, recogniser, jobs)
