@@ -16,7 +16,7 @@ from ksame.journal import Journal, seed_of
 from ksame.obscure import GUARANTEE, METHODS, obscure
 from ksame.release import Private, Release, Row
 from ksame.represent.appearance import AppearanceSpace
-from ksame.scenes import painted
+from ksame.scenes import DEFAULT_POLICY, ScenePolicy, painted
 
 
 def obscured(
@@ -26,6 +26,7 @@ def obscured(
     grey: bool = False,
     strength: float | None = None,
     names: Literal["random", "keep"] = "keep",
+    scenes: ScenePolicy = DEFAULT_POLICY,
     seed: int | None = None,
     jobs: int | None = None,
     engine: str = "threading",
@@ -36,14 +37,22 @@ def obscured(
 
     Parameters
     ----------
-    inputs, names, seed, jobs, engine, journal, watch
+    inputs, names, scenes, seed, jobs, engine, journal, watch
         See ``ksame.deidentify``.
     method, grey, strength
         See ``ksame.obscure``.
     """
     METHODS[method].amount(strength)  # a wrong strength is told before the long work
     seed = seed_of(seed, journal)
-    found = gather(sources_of(inputs), scale=0.5, jobs=jobs, engine=engine, journal=journal, watch=watch)
+    found = gather(
+        sources_of(inputs),
+        scale=0.5,
+        jobs=jobs,
+        engine=engine,
+        effort=scenes.search,
+        journal=journal,
+        watch=watch,
+    )
     faces = found.faces
     points = faces.points
     donors = nobody(seed) if method == "potato" else None
@@ -53,7 +62,10 @@ def obscured(
             photo, points[row : row + 1], method, grey=grey, strength=strength, rng=seed, donors=donors
         )
 
-    files, outputs = painted(found, paint, names=names, seed=seed, jobs=jobs)
+    files, outputs, faceless, failures = painted(
+        found, paint, names=names, seed=seed, jobs=jobs, policy=scenes
+    )
+    used = ("yunet", "mesh", "blazeface", "centerface")
     people = [f"{source}#{rank}" for source, rank in zip(faces.source, found.rank, strict=True)]
     return Release(
         files=files,
@@ -64,13 +76,16 @@ def obscured(
         details={
             "grey": grey,
             "strength": strength,
+            "search": scenes.search,
+            "faceless_photos": len(faceless),
             "unusable_faces": sum(map(len, found.unusable)),
-            "weights": {name: weights.CATALOGUE[name].sha256 for name in ("yunet", "mesh", "blazeface")},
+            "weights": {name: weights.CATALOGUE[name].sha256 for name in used},
         },
         private=Private(
             tuple(map(Row, faces.source.tolist(), people, range(len(faces)), outputs)),
             {"method": method, "grey": grey, "strength": strength, "names": names, "seed": seed},
-            found.failures,
+            failures,
+            faceless=faceless,
         ),
         inspect=files.inspect,
     )

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from ksame import media
 from ksame.core import CannotGuarantee, FaceSet, FloatArray, InputError, UsageError
-from ksame.faces.detect import Boxes, detect
+from ksame.faces.detect import Boxes, explained
 from ksame.faces.landmarks import landmarks
-from ksame.geometry import FRAME, MESH, five_points, register
+from ksame.faces.search import Effort, search
+from ksame.geometry import FRAME, MESH, NOSE_TIP, five_points, register, with_ring
 from ksame.journal import Journal
 from ksame.release import Failure
 
@@ -29,6 +30,9 @@ Watch = Callable[[str, int, int], None]
 # Below this many pixels between the eyes a registered face is a smear that says little of anyone.
 MIN_EYES = 10.0
 MIN_PRESENCE = 0.5
+# A face counts as a person only from the score that detection usually asks for: what is seen in doubt is
+# covered, because k must not count what may be nobody.
+MIN_SCORE = 0.6
 # How far the nose tip stands beside the middle of the eyes, in their distance: of 1,021 portraits one was
 # at 0.33; beyond 0.4 half of the face is out of sight.
 MAX_TURN = 0.4
@@ -57,6 +61,11 @@ class Found(NamedTuple):
     unusable: FloatArray  # (c, 4): boxes of the others
     reason: str = ""
 
+    @property
+    def readable(self) -> bool:
+        """Whether the photo could be read."""
+        return self.boxes is not None
+
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
@@ -67,7 +76,8 @@ class Gathered:
     photo: NDArray[np.intp]  # (n,): which of the photos each face is from
     unusable: tuple[FloatArray, ...]  # for each photo the boxes (c, 4) of faces that cannot be used
     rank: NDArray[np.intp]  # (n,): 0 for the largest face of its photo, which may be one that is unusable
-    failures: tuple[Failure, ...]
+    failures: tuple[Failure, ...]  # photos without a usable face
+    readable: tuple[bool, ...] = ()  # for each photo whether it could be read
 
 
 def sources_of(inputs: Picture | Iterable[Picture], *, in_order: bool = False) -> list[Source]:
@@ -111,6 +121,7 @@ def gather(
     scale: float | None = None,
     jobs: int | None = None,
     engine: str = "threading",
+    effort: Effort = "fast",
     journal: Journal | None = None,
     watch: Watch | None = None,
 ) -> Gathered:
@@ -126,6 +137,8 @@ def gather(
         Photos worked on at a time; by default one per core.
     engine : str
         The joblib backend that does it: ``threading``, ``loky``, or one that joblib was told of.
+    effort : str
+        How thoroughly photos are searched: see ``ksame.faces.search.search``.
     journal : Journal, optional
         Remembers detections, so that a stopped run can go on.
     watch : callable, optional
@@ -136,14 +149,14 @@ def gather(
     InputError
         If no photo has a usable face.
     """
-    known = [journal.recall(source.name, _stamp(source)) if journal else None for source in sources]
+    known = [journal.recall(source.name, _stamp(source, effort)) if journal else None for source in sources]
     scale = scale or _scale(sources)
-    tasks = ((source, boxes, scale) for source, boxes in zip(sources, known, strict=True))
+    tasks = ((source, boxes, scale, effort) for source, boxes in zip(sources, known, strict=True))
     found: list[Found] = []
     with closing(side_by_side(_look, tasks, jobs=jobs, engine=engine)) as results:
         for source, old, result in zip(sources, known, results, strict=True):
             if journal and old is None and result.boxes is not None:
-                journal.remember(source.name, _stamp(source), result.boxes)
+                journal.remember(source.name, _stamp(source, effort), result.boxes)
             found.append(result)
             if watch:
                 watch("finding faces", len(found), len(sources))
@@ -213,7 +226,8 @@ def _join(sources: Sequence[Source], found: list[Found]) -> Gathered:
     )
     rank = np.concatenate([f.rank for f in found])
     photo = np.repeat(np.arange(len(sources)), counts)
-    return Gathered(tuple(sources), faces, photo, tuple(f.unusable for f in found), rank, failures)
+    unusable, readable = tuple(f.unusable for f in found), tuple(f.readable for f in found)
+    return Gathered(tuple(sources), faces, photo, unusable, rank, failures, readable)
 
 
 def _scale(sources: Sequence[Source], *, tries: int = 9, memory: float = 5e8) -> float:
@@ -242,14 +256,15 @@ def _stacked(found: list[Found]) -> NDArray[np.uint8]:
     return rgb
 
 
-def _look(source: Source, known: Boxes | None, scale: float) -> Found:
+def _look(source: Source, known: Boxes | None, scale: float, effort: Effort = "fast") -> Found:
     """Read one photo and register its faces; what is wrong with it becomes the reason."""
     try:
         rgb = pixels(source)
     except InputError as error:
         return _nothing(None, str(error), scale)
-    boxes = detect(rgb) if known is None else known
+    boxes = search(rgb, effort=effort) if known is None else known
     points, good = usable(rgb, boxes)
+    good = _distinct(points, good[boxes.score[good] >= MIN_SCORE])
     if not len(good):
         reason = "no face was found" if not len(boxes) else "its faces are too small or too turned to be used"
         return _nothing(boxes, reason, scale)
@@ -260,8 +275,30 @@ def _look(source: Source, known: Boxes | None, scale: float) -> Found:
         xyxy=boxes.xyxy[good],
         score=boxes.score[good],
         rank=good,
-        unusable=np.delete(boxes.xyxy, good, axis=0),
+        unusable=_unexplained(np.delete(boxes.xyxy, good, axis=0), points[good]),
     )
+
+
+def _distinct(points: FloatArray, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the rows without those whose mesh lies on an earlier one: several boxes may lead to one face."""
+    kept: list[int] = []
+    apart, _ = _pose(points)
+    for row in rows.tolist():
+        away = np.linalg.norm(points[kept, NOSE_TIP] - points[row, NOSE_TIP], axis=1)
+        if not (away < 0.5 * np.maximum(apart[kept], apart[row])).any():
+            kept.append(row)
+    return np.array(kept, dtype=np.intp)
+
+
+def _unexplained(unusable: FloatArray, points: FloatArray) -> FloatArray:
+    """Return the boxes (c, 4) of unusable faces outside of what meshes (n, 468, 2) replace."""
+    return unusable[~explained(unusable, replaced_boxes(points))]
+
+
+def replaced_boxes(points: FloatArray) -> FloatArray:
+    """Return the boxes (n, 4) of what is replaced where faces have meshes (n, 468, 2)."""
+    around = with_ring(points)
+    return np.hstack([around.min(axis=1), around.max(axis=1)])
 
 
 def usable(rgb: NDArray[np.uint8], boxes: Boxes) -> tuple[FloatArray, NDArray[np.intp]]:
@@ -298,9 +335,9 @@ def pixels(source: Source) -> NDArray[np.uint8]:
     return np.ascontiguousarray(rgb if rgb.ndim == 3 else np.repeat(rgb[..., None], 3, axis=2))
 
 
-def _stamp(source: Source) -> list[int]:
-    """Return what changes when a file changes."""
+def _stamp(source: Source, effort: Effort) -> list[int]:
+    """Return what changes when a file or the search changes."""
     if not isinstance(source.pixels, Path) or not source.pixels.is_file():
         return []
     stat = source.pixels.stat()
-    return [stat.st_size, stat.st_mtime_ns]
+    return [stat.st_size, stat.st_mtime_ns, int(effort == "full")]

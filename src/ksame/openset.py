@@ -22,11 +22,11 @@ from ksame.journal import Journal, seed_of
 from ksame.masking import Mask, View, code_of, masks
 from ksame.naming import name_faces, read_names
 from ksame.pool import Pool
-from ksame.release import Private, Release, Row
+from ksame.release import Faceless, Failure, Private, Release, Row
 from ksame.render import cover
 from ksame.represent import AppearanceSpace
 from ksame.represent.embedding import RECOGNISERS, default_recogniser
-from ksame.scenes import Paint, file_names, painted
+from ksame.scenes import DEFAULT_POLICY, Paint, ScenePolicy, file_names, painted
 from ksame.tone import in_grey, is_monochrome
 
 VIEWS = 16  # looks at each person that the new face is tried on
@@ -95,6 +95,7 @@ def shifted(
     texture: Texture = "code",
     pool: str | Path = "shipped",
     names: Literal["random", "keep"] | None = None,
+    scenes: ScenePolicy = DEFAULT_POLICY,
     seed: int | None = None,
     jobs: int | None = None,
     engine: str = "threading",
@@ -105,7 +106,7 @@ def shifted(
 
     Parameters
     ----------
-    inputs, publish, subjects, names, seed, jobs, engine, journal, watch
+    inputs, publish, subjects, names, scenes, seed, jobs, engine, journal, watch
         See ``ksame.deidentify``.
     texture, pool
         See ``ksame.videos.disguise``.
@@ -117,23 +118,35 @@ def shifted(
     sources = sources_of(inputs, in_order=not isinstance(subjects, str | Path))
     given = read_names(sources, subjects, 1)
     seed = seed_of(seed, journal)
-    found = gather(sources, scale=0.5, jobs=jobs, engine=engine, journal=journal, watch=watch)
+    effort = scenes.search if publish == "scene" else "fast"
+    found = gather(sources, scale=0.5, jobs=jobs, engine=engine, effort=effort, journal=journal, watch=watch)
     faces, told = name_faces(found, given, jobs=jobs)
     model, identities, who = AppearanceSpace.shipped(), pool_of(pool), judges()
     near = closer()  # before any face is looked at
     new = _new_faces(found, faces, model, identities, who, texture, seed)
     names = names or ("keep" if publish == "scene" else "random")
+    failures: tuple[Failure, ...] = found.failures
+    faceless: tuple[Faceless, ...] = ()
     if publish == "scene":
-        scenes, outputs = painted(found, _painter(faces, new, texture), names=names, seed=seed, jobs=jobs)
-        files: Mapping[str, bytes] = scenes
-        inspect = scenes.inspect
+        paint = _painter(faces, new, texture)
+        made = painted(found, paint, names=names, seed=seed, jobs=jobs, policy=scenes)
+        files: Mapping[str, bytes] = made.files
+        outputs, failures, faceless, inspect = made.outputs, made.failures, made.faceless, made.files.inspect
     else:
         outputs = file_names(faces.source.tolist(), names=names, seed=seed, suffix=".png")
         drawn = [media.encode_png(_portrait(found, faces, new, row)) for row in range(len(faces))]
         files, inspect = dict(sorted(zip(outputs, drawn, strict=True))), _left
     order = {person: i for i, person in enumerate(sorted(new))}
     group = [order[person] for person in faces.subject.tolist()]
-    used = ["yunet", "mesh", "blazeface", *told.recognisers, *who, *near]
+    used = [
+        "yunet",
+        "mesh",
+        "blazeface",
+        *(["centerface"] if publish == "scene" else []),
+        *told.recognisers,
+        *who,
+        *near,
+    ]
     assumptions = (assumed(texture), *([AROUND] if publish == "scene" else []), told.assumption)
     return Release(
         files=files,
@@ -145,6 +158,8 @@ def shifted(
             "texture": texture,
             "people": len(new),
             "covered_people": sum(mask is None for mask in new.values()),
+            **({"search": scenes.search} if publish == "scene" else {}),
+            **({"faceless_photos": len(faceless)} if publish == "scene" else {}),
             "unusable_faces": sum(map(len, found.unusable)),
             "subjects": told.how,
             "pool": identities.digest,
@@ -163,7 +178,8 @@ def shifted(
                 "notes": limits(identities),
                 "linked_loosely": list(told.loose),
             },
-            found.failures,
+            failures,
+            faceless=faceless,
         ),
         inspect=inspect,
     )
@@ -189,6 +205,7 @@ def beside(photos: Release, videos: Release) -> Release:
             {**photos.private.settings, **videos.private.settings},
             photos.private.failures + videos.private.failures,
             videos.private.papers,
+            photos.private.faceless,
         ),
     )
 

@@ -37,12 +37,12 @@ from ksame.partition import METHODS as PARTITIONS
 from ksame.partition import parts as parts_of
 from ksame.partition import select as group_by
 from ksame.portraits.group import Seen, made
-from ksame.release import Private, Release, Row
+from ksame.release import Faceless, Failure, Private, Release, Row
 from ksame.replace import centroid, furthest_pairs, kdiff
 from ksame.represent import AppearanceSpace, EigenSpace, PixelSpace
 from ksame.represent.appearance import on_frame
 from ksame.represent.generator import GeneratorSpace
-from ksame.scenes import file_names, painted
+from ksame.scenes import DEFAULT_POLICY, ScenePolicy, file_names, painted
 
 T = TypeVar("T")
 
@@ -83,6 +83,7 @@ def deidentify(
     names: Literal["random", "keep"] | None = None,
     expression: Literal["drop", "keep"] = "drop",
     composite: render.Composite = "picture",
+    scenes: ScenePolicy = DEFAULT_POLICY,
     model: str | Path = "shipped",
     generator: str | Path = "shipped",
     embedding: str = "mobilefacenet",
@@ -118,6 +119,8 @@ def deidentify(
         faces of one group then differ, and the claim is lowered.
     composite : str
         How a face is set into a scene: a name of ``ksame.render.COMPOSITES``.
+    scenes : ScenePolicy
+        How scenes are searched for faces, and what is done with photos without any.
     model : str or path
         The appearance model: ``shipped``, ``own`` (trained on these photos), or a file. For anonfaces the
         map that was learnt from the generator.
@@ -145,7 +148,10 @@ def deidentify(
     seed = seed_of(seed, journal)
     # pixel vectors at the scale of large photos would not fit in memory
     scale = None if how.space is AppearanceSpace else 1.0  # and portraits need no more
-    found = gather(sources, scale=scale, jobs=jobs, engine=engine, journal=journal, watch=watch)
+    effort = scenes.search if publish == "scene" else "fast"  # a portrait shows nothing of the photo
+    found = gather(
+        sources, scale=scale, jobs=jobs, engine=engine, effort=effort, journal=journal, watch=watch
+    )
     return release_of(
         people_of(found, given, k, jobs=jobs),
         k,
@@ -156,6 +162,7 @@ def deidentify(
         names=names,
         expression=expression,
         composite=composite,
+        scenes=scenes,
         model=model,
         generator=generator,
         embedding=embedding,
@@ -195,6 +202,7 @@ def release_of(
     names: Literal["random", "keep"] | None = None,
     expression: Literal["drop", "keep"] = "drop",
     composite: render.Composite = "picture",
+    scenes: ScenePolicy = DEFAULT_POLICY,
     model: str | Path = "shipped",
     generator: str | Path = "shipped",
     embedding: str = "mobilefacenet",
@@ -220,13 +228,20 @@ def release_of(
         draft = _modelled(people, how, k, partition, select, expression, model, seed, jobs)
     new = draft.new
     if publish == "scene":
-        out = _scenes(new, faces, found, composite, names, seed, jobs)
+        out = _scenes(new, faces, found, composite, names, seed, jobs, scenes)
     else:
-        out = _portraits(new, faces, names, seed)
+        out = _portraits(new, faces, names, seed, found.failures)
         if draft.guarantee.k_anonymous and new.moved is None:
             published = [hashlib.sha256(out.files[name]).hexdigest() for name in out.names]
             check_law(published, faces.subject, k, several=expression == "keep")
-    used = ["yunet", "mesh", "blazeface", *told.recognisers, *draft.used]
+    used = [
+        "yunet",
+        "mesh",
+        "blazeface",
+        *(["centerface"] if publish == "scene" else []),
+        *told.recognisers,
+        *draft.used,
+    ]
     settings: dict[str, Any] = {
         "method": method,
         "partition": partition,
@@ -250,6 +265,8 @@ def release_of(
             "select": select,
             "expression": expression,
             "composite": composite if publish == "scene" else None,
+            **({"search": scenes.search} if publish == "scene" else {}),
+            **({"faceless_photos": len(out.faceless)} if publish == "scene" else {}),
             "unusable_faces": sum(map(len, found.unusable)),
             "subjects": told.how,
             "weights": {name: weights.CATALOGUE[name].sha256 for name in dict.fromkeys(used)},
@@ -263,7 +280,8 @@ def release_of(
             | {"k": k, "publish": publish, "seed": seed, "notes": list(draft.notes)}
             | {"linked_loosely": list(told.loose)}
             | dict(draft.private),
-            failures=found.failures,
+            failures=out.failures,
+            faceless=out.faceless,
         ),
         inspect=out.inspect,
     )
@@ -411,9 +429,13 @@ class Published(NamedTuple):
     files: Mapping[str, bytes]
     names: Sequence[str]
     inspect: Callable[[str, bytes], int]
+    failures: tuple[Failure, ...]
+    faceless: tuple[Faceless, ...] = ()
 
 
-def _portraits(new: NewFaces, faces: FaceSet, names: str, seed: int) -> Published:
+def _portraits(
+    new: NewFaces, faces: FaceSet, names: str, seed: int, failures: tuple[Failure, ...]
+) -> Published:
     """Publish one picture per face: the new face alone."""
     data: dict[Any, bytes] = {}
     contents = []
@@ -426,8 +448,10 @@ def _portraits(new: NewFaces, faces: FaceSet, names: str, seed: int) -> Publishe
     scale = new.portrait(0).shape[1] / FRAME.width
     files = dict(sorted(zip(outputs, contents, strict=True)))
     if isinstance(new.space, GeneratorSpace):  # whoever is in the picture does not exist
-        return Published(files, outputs, lambda _name, _file: 0)
-    return Published(files, outputs, lambda _, file: len(residual(media.decode(file), FACE * scale)))
+        return Published(files, outputs, lambda _name, _file: 0, failures)
+    return Published(
+        files, outputs, lambda _, file: len(residual(media.decode(file), FACE * scale)), failures
+    )
 
 
 def _scenes(
@@ -438,6 +462,7 @@ def _scenes(
     names: str,
     seed: int,
     jobs: int | None,
+    policy: ScenePolicy,
 ) -> Published:
     """Publish the photos with the new faces in them."""
     space, points = new.space, faces.points  # not the faces: their pictures may go before any scene is made
@@ -449,8 +474,10 @@ def _scenes(
         posed = space.pose(face.shape[:MESH] / scale, new.shapes[row])
         return render.scene(photo, points[row], face, posed, space.ringed, composite=composite)
 
-    files, outputs = painted(found, paint, names=names, seed=seed, jobs=jobs)
-    return Published(files, outputs, files.inspect)
+    files, outputs, faceless, failures = painted(
+        found, paint, names=names, seed=seed, jobs=jobs, policy=policy
+    )
+    return Published(files, outputs, files.inspect, failures, faceless)
 
 
 def _assume(guarantee: Guarantee, told: str, names: str, publish: str, expressed: bool) -> Guarantee:

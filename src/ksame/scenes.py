@@ -7,15 +7,16 @@ from collections.abc import Callable, Container, ItemsView, Iterator, Mapping, S
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ksame import media
 from ksame.core import FloatArray
-from ksame.faces.detect import residual
-from ksame.gather import Gathered, Source, pixels, side_by_side
-from ksame.geometry import with_ring
+from ksame.faces.search import Effort, visible_faces
+from ksame.gather import Gathered, Source, pixels, replaced_boxes, side_by_side
+from ksame.release import Faceless, Failure
 from ksame.render import cover, covered_by
 from ksame.text import fit_name
 from ksame.tone import match_tone
@@ -23,7 +24,30 @@ from ksame.tone import match_tone
 Paint = Callable[[NDArray[np.uint8], int], NDArray[np.uint8]]
 """Given a photo and a face's row, returns the photo with that face replaced."""
 
+COVER_ROUNDS = 4  # how often a finished photo is checked, and what is seen in it covered
 WRITTEN = (".jpg", ".jpeg", ".png", ".webp", ".mp4", ".m4v", ".mov", ".mkv", ".webm")
+
+
+@dataclass(frozen=True)
+class ScenePolicy:
+    """How scenes are searched, and what is done where that is not enough.
+
+    Parameters
+    ----------
+    search : str
+        ``full`` or ``fast``: see ``ksame.faces.search.search``.
+    faceless : str
+        Photos in which no detector sees a face: ``publish`` them without their metadata, or ``skip`` them.
+    allow_residual : bool
+        Whether a photo is published although a face is still seen in it after it was covered.
+    """
+
+    search: Effort = "full"
+    faceless: Literal["publish", "skip"] = "skip"
+    allow_residual: bool = False
+
+
+DEFAULT_POLICY = ScenePolicy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +67,7 @@ class Scenes(Mapping[str, bytes]):
     scenes: Mapping[str, Scene]
     paint: Paint
     jobs: int | None = None
+    allow_residual: bool = False
     untouched: dict[str, int] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> bytes:
@@ -52,12 +77,20 @@ class Scenes(Mapping[str, bytes]):
         photo = cover(original, scene.covered)
         for row in reversed(scene.rows):  # the largest face is nearest: it is painted last
             photo = self.paint(photo, row)
-        data = media.encode(match_tone(photo, original), PurePosixPath(name).suffix)
-        seen = media.decode(data)  # what is looked through is what a reader of the file will see
-        self.untouched[name] = len(
-            residual(seen, np.concatenate([scene.replaced, covered_by(scene.covered)]))
-        )
+        known = np.concatenate([scene.replaced, covered_by(scene.covered)])
+        for _ in range(COVER_ROUNDS):
+            data = media.encode(match_tone(photo, original), PurePosixPath(name).suffix)
+            seen = media.decode(data)  # what is looked through is what a reader of the file will see
+            left = visible_faces(seen, known).xyxy
+            if not len(left):
+                break
+            photo, known = cover(photo, left), np.concatenate([known, covered_by(left)])
+        self.untouched[name] = len(left)
         return data
+
+    def may_be_written(self, name: str) -> bool:
+        """Return whether a finished photo may be published."""
+        return self.allow_residual or not self.untouched[name]
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names."""
@@ -84,23 +117,41 @@ class _Side(ItemsView[str, bytes]):
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
         scenes = self._mapping
         with closing(side_by_side(scenes.__getitem__, zip(scenes, strict=True), jobs=scenes.jobs)) as made:
-            yield from zip(scenes, made, strict=True)
+            yield from (item for item in zip(scenes, made, strict=True) if scenes.may_be_written(item[0]))
+
+
+class Painted(NamedTuple):
+    """Photos to publish, the file of each face, and the photos in which nobody is replaced."""
+
+    files: Scenes
+    outputs: list[str]
+    faceless: tuple[Faceless, ...]
+    failures: tuple[Failure, ...]
 
 
 def painted(
-    found: Gathered, paint: Paint, *, names: str, seed: int, jobs: int | None
-) -> tuple[Scenes, list[str]]:
-    """Return the photos with every usable face painted over and the others covered, and each face's file."""
-    used = np.unique(found.photo).tolist()
-    outputs = file_names([found.sources[photo].name for photo in used], names=names, seed=seed)
+    found: Gathered, paint: Paint, *, names: str, seed: int, jobs: int | None, policy: ScenePolicy
+) -> Painted:
+    """Return the photos with every usable face painted over and the others covered."""
+    used = set(found.photo.tolist())
+    covered = {photo for photo, boxes in enumerate(found.unusable) if len(boxes)} - used
+    empty = {photo for photo, readable in enumerate(found.readable) if readable} - used - covered
+    without = sorted(covered | empty if policy.faceless == "publish" else covered)
+    published = sorted([*used, *without])
+    outputs = file_names([found.sources[photo].name for photo in published], names=names, seed=seed)
     scenes = {}
-    for name, photo in sorted(zip(outputs, used, strict=True)):
+    for name, photo in sorted(zip(outputs, published, strict=True)):
         rows = np.flatnonzero(found.photo == photo)
-        around = with_ring(found.faces.points[rows])
-        boxes = np.hstack([around.min(axis=1), around.max(axis=1)])
+        boxes = replaced_boxes(found.faces.points[rows])
         scenes[name] = Scene(found.sources[photo], tuple(rows.tolist()), boxes, found.unusable[photo])
-    by_photo = dict(zip(used, outputs, strict=True))
-    return Scenes(scenes, paint, jobs), [by_photo[photo] for photo in found.photo.tolist()]
+    by_photo = dict(zip(published, outputs, strict=True))
+    faceless = tuple(
+        Faceless(found.sources[photo].name, by_photo[photo], len(found.unusable[photo])) for photo in without
+    )
+    done = {one.input for one in faceless}
+    failures = tuple(failure for failure in found.failures if failure.input not in done)
+    files = Scenes(scenes, paint, jobs, policy.allow_residual)
+    return Painted(files, [by_photo[photo] for photo in found.photo.tolist()], faceless, failures)
 
 
 def file_names(sources: Sequence[str], *, names: str, seed: int, suffix: str | None = None) -> list[str]:

@@ -36,6 +36,7 @@ from ksame.release import (
 )
 from ksame.render import Composite
 from ksame.represent.synthesis import Generator
+from ksame.scenes import ScenePolicy
 from ksame.training import train
 from ksame.videos import disguise
 
@@ -96,6 +97,20 @@ def run(
     accept_no_guarantee: Annotated[
         bool, typer.Option("--accept-no-guarantee", help=f"Allow {', '.join(AD_HOC)}.")
     ] = False,
+    search: Annotated[
+        Literal["fast", "full"] | None,
+        typer.Option(help="Scenes: how thoroughly photos are searched for faces [full].", show_default=False),
+    ] = None,
+    faceless: Annotated[
+        Literal["publish", "skip"] | None,
+        typer.Option(help="Scenes: photos in which no face is found [skip].", show_default=False),
+    ] = None,
+    allow_residual: Annotated[
+        bool,
+        typer.Option(
+            "--allow-residual", help="Scenes: write photos although a face is still seen after covering."
+        ),
+    ] = False,
     strength: Annotated[float | None, typer.Option(help="How strong an ad hoc method is.")] = None,
     grey: Annotated[bool, typer.Option("--grey", help="Ad hoc methods work in grey.")] = False,
     audio: Annotated[
@@ -135,6 +150,7 @@ def run(
         raise UsageError(
             f"{method} guarantees nothing: give --accept-no-guarantee too, or leave out --method."
         )
+    policy = _scene_policy(search, faceless, allow_residual, scenes=publish == "scene" or method in AD_HOC)
     if resume and not overwrite and (output / CERTIFICATE).is_file():
         raise UsageError(f"There is nothing to resume: {output} is finished.")
     out, secret = check_folders(output, private, overwrite=overwrite or dry_run)
@@ -153,7 +169,15 @@ def run(
                 own: dict[str, Any] = {"texture": texture, "pool": pool}
                 if photos or not videos:
                     parts.append(
-                        shifted(inputs, publish=publish, subjects=subjects, names=names, **own, **common)
+                        shifted(
+                            inputs,
+                            publish=publish,
+                            subjects=subjects,
+                            names=names,
+                            scenes=policy,
+                            **own,
+                            **common,
+                        )
                     )
                 if videos:
                     del common["engine"]
@@ -167,7 +191,13 @@ def run(
                 release = beside(*parts) if len(parts) == 2 else parts[0]
             elif method in AD_HOC:
                 release = obscured(
-                    inputs, method, grey=grey, strength=strength, names=names or "keep", **common
+                    inputs,
+                    method,
+                    grey=grey,
+                    strength=strength,
+                    names=names or "keep",
+                    scenes=policy,
+                    **common,
                 )
             else:
                 release = deidentify(
@@ -181,6 +211,7 @@ def run(
                     names=names,
                     expression=expression,
                     composite=composite,
+                    scenes=policy,
                     generator=generator,
                     embedding=embedding,
                     plain=plain,
@@ -200,7 +231,7 @@ def run(
     if journal:
         journal.remove()
     figures = summary(release, certificate, time.monotonic() - began)
-    code = 5 if figures["untouched_faces"] else 4 if figures["failures"] else 0
+    code = 5 if figures["untouched_faces"] or figures["withheld_files"] else 4 if figures["failures"] else 0
     tell_failures(figures["failures"])
     if not quiet:
         tell(release, figures, notes, None if dry_run else out)
@@ -364,6 +395,22 @@ def _method_for(method: str | None, *, mixed: bool, videos: bool) -> str:
             " a promise, or release them apart, each with its claim."
         )
     return method or ("shift" if videos else "ksame-m")
+
+
+def _scene_policy(
+    search: Literal["fast", "full"] | None,
+    faceless: Literal["publish", "skip"] | None,
+    allow_residual: bool,
+    *,
+    scenes: bool,
+) -> ScenePolicy:
+    """Return how scenes are made, or say that portraits have nothing of the kind."""
+    if not scenes and (search or faceless or allow_residual):
+        raise UsageError(
+            "--search, --faceless and --allow-residual are for scenes; portraits show nothing of the photo:"
+            " leave them out, or give --publish scene."
+        )
+    return ScenePolicy(search or "full", faceless or "skip", allow_residual)
 
 
 def _check_apart(inputs: list[Path], out: Path, secret: Path) -> None:

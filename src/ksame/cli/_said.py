@@ -30,11 +30,13 @@ def summary(release: Release, certificate: Mapping[str, Any] | None, seconds: fl
         "videos": len(release.clips),
         **{name: release.details[name] for name in of_videos if release.clips},
         "people": len({row.subject for row in mapping}),
-        "published": len(release.files) + len(release.clips),
+        "published": len(certificate["files"]) if certificate else len(release.files) + len(release.clips),
         "faces": len(mapping),
         "distinct": len({row.group for row in mapping}),
         "unusable_faces": release.details["unusable_faces"],
         "untouched_faces": certificate["untouched_faces"] if certificate else None,
+        "withheld_files": certificate["withheld_files"] if certificate else None,
+        "faceless_photos": len(release.private.faceless),
         "failures": [failure._asdict() for failure in failures],
         "seconds": round(seconds, 1),
         **({"pictures_per_second": round(release.details["pictures"] / seconds, 1)} if release.clips else {}),
@@ -79,13 +81,17 @@ def tell(release: Release, figures: Mapping[str, Any], notes: Sequence[str], out
         photos = [row for row in release.private.mapping if row.output not in release.clips]
         say(
             f"{len({row.subject for row in photos})} people in {figures['photos']} photos: {len(photos)}"
-            f" faces replaced by {len({row.group for row in photos})} new ones, {len(release.files)} files."
+            f" faces replaced by {len({row.group for row in photos})} new ones, {figures['published']} files."
         )
     if figures["videos"]:
         _tell_videos(release, figures, done=out is not None)
     if unusable := figures["unusable_faces"]:
         done = "covered" if figures["publish"] == "scene" else "left out"
         warn(f"{unusable} faces were too small, too turned or too unclear: {done}.")
+    if faceless := figures["faceless_photos"]:
+        warn(
+            f"{faceless} photos were published with no face replaced: see faceless.csv in the private folder."
+        )
     for note in notes or release.private.settings.get("notes", ()):
         warn(note)
     say((figures["claim"], "bold"))

@@ -27,6 +27,7 @@ __all__ = [
     "detect",
     "explained",
     "in_parts",
+    "intersection",
     "largest_first",
     "passes",
     "residual",
@@ -189,7 +190,7 @@ def explained(xyxy: FloatArray, covered: FloatArray) -> NDArray[np.bool_]:
     """Return which faces (n, 4) a covered box (m, 4) explains: see ``residual``."""
     centre = (xyxy[:, None, :2] + xyxy[:, None, 2:]) / 2  # (n, 1, 2)
     holds = ((covered[:, :2] <= centre) & (centre <= covered[:, 2:])).all(axis=2)  # (n, m)
-    share = _intersection(xyxy, covered) / _area(xyxy)[:, None]
+    share = intersection(xyxy, covered) / _area(xyxy)[:, None]
     return np.asarray((holds & (share > 0.5)).any(axis=1))
 
 
@@ -212,7 +213,7 @@ def suppress(
     while order.size:
         best, order = order[0], order[1:]
         keep.append(best)
-        common = _intersection(xyxy[[best]], xyxy[order])[0]
+        common = intersection(xyxy[[best]], xyxy[order])[0]
         same = common > overlap * (area[best] + area[order] - common)
         within = common > 0.9 * np.minimum(area[best], area[order])
         order = order[~(same if nested else same | within)]
@@ -224,7 +225,7 @@ def _area(xyxy: FloatArray) -> FloatArray:
     return area
 
 
-def _intersection(a: FloatArray, b: FloatArray) -> FloatArray:
+def intersection(a: FloatArray, b: FloatArray) -> FloatArray:
     """Return the common area (n, m) of boxes (n, 4) and (m, 4)."""
     low = np.maximum(a[:, None, :2], b[None, :, :2])
     high = np.minimum(a[:, None, 2:], b[None, :, 2:])

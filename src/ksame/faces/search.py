@@ -16,7 +16,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ksame.core import FloatArray
-from ksame.faces.detect import Boxes, centerface, detect, explained, largest_first, suppress, yunet
+from ksame.faces.detect import (
+    Boxes,
+    centerface,
+    detect,
+    explained,
+    intersection,
+    largest_first,
+    suppress,
+    yunet,
+)
 from ksame.geometry import crop, transform
 
 __all__ = ["Effort", "search", "visible_faces"]
@@ -37,6 +46,11 @@ FLAT_RANGE = 6  # grey levels within 20 px: where there is less than that, there
 PROPOSAL_SCORE = 0.2  # YuNet's score from which CenterFace is asked
 ALTERED_SCORE = 0.4  # the same in altered views, about which CenterFace cannot be asked
 CONFIDENT_SCORE = 0.5  # the sum of both scores from which there is a face
+# Large faces are seen on several scales, and on one of them clearly: on composites of 110 px hardly any of
+# any kind was below 0.6 to YuNet alone, while shoulders and hair are seen large and in doubt.
+LARGE_FACE_PX = 64
+LARGE_CONFIDENT_SCORE = 0.6
+CERTAIN_SCORE = 0.8  # YuNet's, from which there is one face and nothing else in its place
 CLOSE_UP_PX = 128
 CLOSE_UP_FACE_PX = 56
 BLAZEFACE_CONFIDENT_SCORE = 0.75  # below, BlazeFace takes hands, shirts and curtains for faces
@@ -75,7 +89,8 @@ def search(rgb: RGB, *, effort: Effort = "full") -> Boxes:
     # Nested boxes wait until after the second opinion: a wrong large one must not hide a small face.
     found = found[suppress(found.xyxy, found.score, nested=True)]
     found = _confirmed(rgb, found)
-    return largest_first(found[suppress(found.xyxy, found.score)])
+    found = found[suppress(found.xyxy, found.score)]
+    return largest_first(found[~_part_of_a_certain_face(found)])
 
 
 def visible_faces(rgb: RGB, known: ArrayLike) -> Boxes:
@@ -129,10 +144,24 @@ def _propose(rgb: RGB) -> Boxes:
 
 def _confirmed(rgb: RGB, found: Boxes) -> Boxes:
     """Return the faces about which the scores of two detectors together are confident."""
+    is_large = (found.xyxy[:, 2:] - found.xyxy[:, :2]).max(axis=1) >= LARGE_FACE_PX
+    wanted = np.where(is_large, LARGE_CONFIDENT_SCORE, CONFIDENT_SCORE)
     evidence = found.score.astype(np.float64)
-    for row in np.flatnonzero(evidence < CONFIDENT_SCORE):
+    worth_asking = evidence >= np.where(is_large, ALTERED_SCORE, PROPOSAL_SCORE)
+    for row in np.flatnonzero(worth_asking & (evidence < wanted)):
         evidence[row] += _close_up_score(rgb, found[[row]])
-    return found[evidence >= CONFIDENT_SCORE]
+    return found[evidence >= wanted]
+
+
+def _part_of_a_certain_face(found: Boxes) -> NDArray[np.bool_]:
+    """Return which boxes (n,) share half of the smaller area with a certain face of a better score.
+
+    Half a face, or a face with much around it, looks like one in some view.
+    """
+    common = intersection(found.xyxy, found.xyxy)  # (n, n)
+    area = np.diagonal(common)
+    better = (found.score[None] > found.score[:, None]) & (found.score[None] >= CERTAIN_SCORE)
+    return np.asarray((better & (common > 0.5 * np.minimum(area[None], area[:, None]))).any(axis=1))
 
 
 def _close_up_score(rgb: RGB, face: Boxes, *, both: bool = False) -> float:

@@ -8,11 +8,13 @@ files themselves do not show: it recomputes every figure of the certificate that
 from ksame.release._make import CERTIFICATE, SOFTWARE, Made, Release, check_folders, clear_unfinished
 from ksame.release._private import (
     PRIVATE,
+    Faceless,
     Failure,
     Making,
     Private,
     Row,
     Untouched,
+    read_faceless,
     read_private,
     read_untouched,
 )
@@ -23,6 +25,7 @@ __all__ = [
     "PRIVATE",
     "REPORT",
     "SOFTWARE",
+    "Faceless",
     "Failure",
     "Made",
     "Making",
@@ -33,6 +36,7 @@ __all__ = [
     "Verification",
     "check_folders",
     "clear_unfinished",
+    "read_faceless",
     "read_private",
     "read_untouched",
     "verify",

@@ -38,7 +38,8 @@ class Release:
     Parameters
     ----------
     files : mapping of str to bytes
-        Paths under the release folder and their contents; it may make them only when they are asked for.
+        Paths under the release folder and their contents; it may make them only when they are asked for,
+        and its ``items`` leave out what must not be written.
     guarantee : Guarantee
         The claim.
     k : int
@@ -92,6 +93,7 @@ class Release:
             "group_sizes": sorted(Counter(hashes.values()).values()),
             "people_per_group": sorted(map(len, people.values())),
             "untouched_faces": len(made.untouched),
+            "withheld_files": len(made.withheld),
             **self.details,
             "software": {"python": platform.python_version()} | {name: version(name) for name in SOFTWARE},
             "files": hashes,
@@ -110,6 +112,7 @@ class Release:
                     left[hashes[name]] = self.inspect(name, data)
                 if into is not None:
                     _place(into, name).write_bytes(data)
+        withheld = tuple(sorted(set(self.files) - set(hashes)))
         untouched = [Untouched(name) for name, value in hashes.items() for _ in range(left[value])]
         notes: dict[str, list[str]] = {}
         for name, clip in self.clips.items():
@@ -118,7 +121,7 @@ class Release:
             for note in made.notes:
                 notes.setdefault(note, []).append(name)
         said = (f"{of[0] if len(of) == 1 else f'{len(of)} files'}: {note}" for note, of in notes.items())
-        return dict(sorted(hashes.items())), Making(tuple(untouched), tuple(said))
+        return dict(sorted(hashes.items())), Making(tuple(untouched), tuple(said), withheld)
 
     def save(self, folder: str | Path, *, private: str | Path | None = None, overwrite: bool = False) -> Path:
         """Write the release folder, and the private folder beside it; a crash leaves no half release.

@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ksame.core import GuaranteeViolated, UsageError
 from ksame.text import read_csv, write_csv
 
-PRIVATE = ("settings.json", "failures.csv", "untouched.csv", "mapping.csv")
+WITHHELD = "a face in it is still seen after it was covered, so nothing was written for it"
+PRIVATE = ("settings.json", "failures.csv", "untouched.csv", "faceless.csv", "mapping.csv")
 
 
 class Row(NamedTuple):
@@ -22,7 +23,7 @@ class Row(NamedTuple):
     input: str
     subject: str
     group: int
-    output: str
+    output: str  # empty: the file was withheld
 
 
 class Failure(NamedTuple):
@@ -41,11 +42,20 @@ class Untouched(NamedTuple):
     box: str = ""  # left, top, right, bottom: to be added to the tracks
 
 
+class Faceless(NamedTuple):
+    """One line of faceless.csv: a photo that was published although nobody in it was replaced."""
+
+    input: str
+    output: str
+    covered: int  # faces that were covered; 0 where no detector saw any
+
+
 class Making(NamedTuple):
     """What came to light when a file was made."""
 
     untouched: tuple[Untouched, ...] = ()
     notes: tuple[str, ...] = ()  # sentences on what differs from the source
+    withheld: tuple[str, ...] = ()  # files that are not written: a face could not be covered
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,7 @@ class Private:
     settings: Mapping[str, Any]
     failures: tuple[Failure, ...] = ()
     papers: Mapping[str, str] = field(default_factory=dict)  # further texts by file name: tracks of videos
+    faceless: tuple[Faceless, ...] = ()
 
 
 def read_private(folder: str | Path) -> tuple[list[Row], dict[str, Any]]:
@@ -81,14 +92,39 @@ def read_untouched(folder: str | Path) -> list[Untouched]:
     ]
 
 
+def read_faceless(folder: str | Path) -> list[Faceless]:
+    """Return the photos, by a private folder, that were published with nobody replaced."""
+    path = Path(folder, "faceless.csv")
+    rows = read_csv(path) if path.is_file() else ()
+    return [Faceless(r["input"], r["output"], int(r["covered"])) for r in rows]
+
+
+def _without(private: Private, withheld: Collection[str]) -> Private:
+    """Return what is private of a release in which some files are not written."""
+    named = [(one.input, one.output) for rows in (private.mapping, private.faceless) for one in rows]
+    inputs = {name for name, output in named if output in withheld}
+    return replace(
+        private,
+        mapping=tuple(row._replace(output="") if row.output in withheld else row for row in private.mapping),
+        faceless=tuple(one for one in private.faceless if one.output not in withheld),
+        failures=(*private.failures, *(Failure(name, WITHHELD) for name in sorted(inputs))),
+    )
+
+
 def private_parts(folder: Path, private: Private, made: Making, digest: str) -> Iterator[Path]:
     """Write the private files under names that end in .part, readable by their owner only."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
+    private = _without(private, made.withheld)
     notes = [*private.settings.get("notes", ()), *made.notes]
     settings = dict(private.settings) | ({"notes": notes} if notes else {}) | {"certificate": digest}
     texts = [json.dumps(settings, indent=2, ensure_ascii=True) + "\n"]
-    tables: Any = ((Failure, private.failures), (Untouched, made.untouched), (Row, private.mapping))
+    tables: Any = (
+        (Failure, private.failures),
+        (Untouched, made.untouched),
+        (Faceless, private.faceless),
+        (Row, private.mapping),
+    )
     for kind, rows in tables:
         table = io.StringIO(newline="")
         write_csv(table, [kind._fields, *rows])

@@ -14,7 +14,7 @@ from typing import Any
 from ksame import media
 from ksame.core import Guarantee, GuaranteeViolated, InputError, UsageError, check_law
 from ksame.release._make import CERTIFICATE, FORMAT, digest_of, pretty
-from ksame.release._private import read_private
+from ksame.release._private import read_faceless, read_private
 
 REPORT = "report.html"  # written after the certificate, by audit: the one file it cannot cover
 
@@ -165,8 +165,10 @@ def _check_private(secret: Path, certificate: Mapping[str, Any], claim: Guarante
     rows, settings = read_private(secret)
     if settings.get("certificate") != certificate["digest"]:
         raise GuaranteeViolated(f"The certificate is not the one that was issued with {secret}.")
-    mapped, there = {row.output for row in rows}, set(certificate["files"])
-    if mapped - there or (claim.kind != "none" and there - mapped):  # a video may show nobody
+    mapped, there = {row.output for row in rows if row.output}, set(certificate["files"])
+    faceless = {one.output for one in read_faceless(secret)}
+    # a video may show nobody
+    if (mapped | faceless) - there or (claim.kind != "none" and there - mapped - faceless):
         raise GuaranteeViolated("The mapping and the published files do not name the same outputs.")
     people: dict[int, set[str]] = {}
     for row in rows:
