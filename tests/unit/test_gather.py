@@ -174,7 +174,7 @@ def test_a_journal_spares_the_search_and_changes_nothing(mixed, tmp_path, monkey
     sources = sources_of(mixed)
     journal = Journal.open(tmp_path / "journal.jsonl", seed=0, resume=False)
     first = gather(sources, scale=1.0, journal=journal)
-    monkeypatch.setattr(module, "detect", lambda rgb: pytest.fail("it was known"))
+    monkeypatch.setattr(module, "search", lambda rgb, **_: pytest.fail("it was known"))
     again = Journal.open(tmp_path / "journal.jsonl", seed=0, resume=True)
     second = gather(sources, scale=1.0, journal=again)
     for name in ("rgb", "points", "xyxy", "score"):

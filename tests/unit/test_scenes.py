@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ksame import media
+from ksame.faces.detect import Boxes
 from ksame.gather import Gathered, Source
+from ksame.release import Faceless, Failure
+from ksame.scenes import DEFAULT_POLICY as POLICY
 from ksame.scenes import Scene, Scenes, file_names, painted
 from samples import faces
 
@@ -82,7 +85,7 @@ def stamp(photo, row):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_photo_is_made_when_it_is_asked_for(found, jobs):
-    files, outputs = painted(found, stamp, names="keep", seed=0, jobs=jobs)
+    files, outputs, *_ = painted(found, stamp, names="keep", seed=0, jobs=jobs, policy=POLICY)
     assert outputs == ["images/0.png", "images/0.png", "images/2.png"], "a photo without a face is left out"
     assert list(files) == ["images/0.png", "images/2.png"]
     assert len(files) == 2
@@ -103,7 +106,9 @@ def test_a_grey_photo_stays_grey_and_a_colour_photo_is_not_changed(found, suffix
         return new
 
     grey = [Source(f"{number}{suffix}", source.pixels) for number, source in enumerate(found.sources)]
-    files, _ = painted(replace(found, sources=tuple(grey)), paint, names="keep", seed=0, jobs=1)
+    files, *_ = painted(
+        replace(found, sources=tuple(grey)), paint, names="keep", seed=0, jobs=1, policy=POLICY
+    )
     for data in files.values():
         seen = media.decode(data)
         assert (seen == seen[..., :1]).all()
@@ -112,27 +117,67 @@ def test_a_grey_photo_stays_grey_and_a_colour_photo_is_not_changed(found, suffix
     for photo in colour:
         photo[30:, :30] = (30, 90, 200)
     others = tuple(Source(f"{number}{suffix}", photo) for number, photo in enumerate(colour))
-    files, _ = painted(replace(found, sources=others), paint, names="keep", seed=0, jobs=1)
+    files, *_ = painted(replace(found, sources=others), paint, names="keep", seed=0, jobs=1, policy=POLICY)
     assert files[f"images/0{suffix}"] == media.encode(paint(colour[0], 0), suffix)
 
 
 def test_names_that_are_random_are_listed_in_their_own_order(found):
-    files, outputs = painted(found, stamp, names="random", seed=3, jobs=1)
+    files, outputs, *_ = painted(found, stamp, names="random", seed=3, jobs=1, policy=POLICY)
     assert list(files) == sorted(files)
     assert set(outputs) == set(files)
 
 
-def test_untouched_faces_are_those_in_no_known_place(found, monkeypatch):
-    seen = []
-    monkeypatch.setattr("ksame.scenes.residual", lambda rgb, known: seen.append(known) or known[:1])
-    files, _ = painted(found, stamp, names="keep", seed=0, jobs=1)
-    assert files.inspect("images/2.png", files["images/2.png"]) == 1
-    (replaced, covered) = seen[0]
-    row = files.scenes["images/2.png"].rows[0]
-    points = found.faces.points[row]
+def test_what_is_seen_in_a_finished_photo_is_covered_until_nothing_is(found, monkeypatch):
+    known, face = [], np.array([[12.0, 22, 24, 34]])
+
+    def see(rgb, boxes):
+        known.append(boxes)
+        return Boxes(face, np.ones(1), np.zeros((1, 5, 2))) if len(known) == 1 else Boxes.none()
+
+    monkeypatch.setattr("ksame.scenes.visible_faces", see)
+    found.sources[2].pixels[22:34, 12:24] = 200  # a face that only the check sees
+    files, *_ = painted(found, stamp, names="keep", seed=0, jobs=1, policy=POLICY)
+    last = media.decode(files["images/2.png"])
+    assert (last[22:34, 12:24] < 130).all(), "it is covered"
+    assert files.inspect("images/2.png", b"") == 0
+    replaced, covered = known[0]
+    points = found.faces.points[files.scenes["images/2.png"].rows[0]]
     assert (replaced[:2] <= points.min(axis=0)).all()
     assert (replaced[2:] >= points.max(axis=0)).all()
     assert covered.tolist() == [25, 5, 55, 35]  # the box 30, 10, 50, 30 and the margin of the ellipse
+    assert len(known[1]) == 3, "what was covered is known in the next round"
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_photo_in_which_a_face_stays_visible_is_withheld_unless_allowed(found, monkeypatch, allowed):
+    monkeypatch.setattr(
+        "ksame.scenes.visible_faces",
+        lambda rgb, boxes: Boxes(np.ones((1, 4)) * [0, 0, 9, 9], np.ones(1), np.zeros((1, 5, 2))),
+    )
+    policy = replace(POLICY, allow_residual=allowed)
+    files, *_ = painted(found, stamp, names="keep", seed=0, jobs=1, policy=policy)
+    written = dict(files.items())
+    assert list(written) == (["images/0.png", "images/2.png"] if allowed else [])
+    assert all(files.inspect(name, b"") == 1 for name in files)
+
+
+@pytest.mark.parametrize("faceless", ["publish", "skip"])
+def test_photos_in_which_nobody_is_replaced(found, faceless):
+    failures = (Failure("1.png", "no face was found"),)
+    policy = replace(POLICY, faceless=faceless)
+    one = replace(found, failures=failures, readable=(True, True, True))
+    made = painted(one, stamp, names="keep", seed=0, jobs=1, policy=policy)
+    if faceless == "publish":
+        assert made.faceless == (Faceless("1.png", "images/1.png", 0),)
+        assert (media.decode(made.files["images/1.png"]) == 110).all()
+        assert made.failures == ()
+    else:
+        assert (made.faceless, made.failures) == ((), failures)
+    box = np.array([[20.0, 10, 30, 20]])
+    one = replace(one, unusable=(one.unusable[0], box, one.unusable[2]))
+    made = painted(one, stamp, names="keep", seed=0, jobs=1, policy=policy)
+    assert made.faceless == (Faceless("1.png", "images/1.png", 1),), "its faces are covered in any case"
+    assert made.failures == ()
 
 
 def test_a_photo_that_cannot_be_made_stops_the_others():

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ksame.core import FloatArray
 from ksame.faces.detect import (
+    OVERLAP,
     Boxes,
     centerface,
     detect,
@@ -85,9 +86,9 @@ def search(rgb: RGB, *, effort: Effort = "full") -> Boxes:
     """
     if effort == "fast":
         return detect(rgb)
-    found = _propose(rgb)
+    proposed = _propose(rgb)
     # Nested boxes wait until after the second opinion: a wrong large one must not hide a small face.
-    found = found[suppress(found.xyxy, found.score, nested=True)]
+    found = _voted(proposed[suppress(proposed.xyxy, proposed.score, nested=True)], proposed)
     found = _confirmed(rgb, found)
     found = found[suppress(found.xyxy, found.score)]
     return largest_first(found[~_part_of_a_certain_face(found)])
@@ -140,6 +141,17 @@ def _propose(rgb: RGB) -> Boxes:
             if not _is_flat(image):
                 found.append(_in_photo(yunet(_altered(image, view), least=least), tile.matrix))
     return Boxes.join(found)
+
+
+def _voted(found: Boxes, proposed: Boxes) -> Boxes:
+    """Return faces with the mean box of all views in which they were seen, by score.
+
+    Of a face that is half hidden the best view alone may show the forehead only.
+    """
+    common = intersection(found.xyxy, proposed.xyxy)  # (n, m)
+    area, areas = ((b.xyxy[:, 2:] - b.xyxy[:, :2]).prod(axis=1) for b in (found, proposed))
+    vote = (common > OVERLAP * (area[:, None] + areas - common)) * proposed.score
+    return Boxes(vote @ proposed.xyxy / vote.sum(axis=1, keepdims=True), found.score, found.five)
 
 
 def _confirmed(rgb: RGB, found: Boxes) -> Boxes:

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from composites import Face, compose, is_covered
+from heads import bundled_heads
+from ksame.faces.detect import Boxes, detect
+from ksame.faces.search import COARSEST_SIDE_PX, MAX_TILE_PX, View, search, tiles_of, views, visible_faces
+from ksame.geometry import transform
+from ksame.render import cover, covered_by
+
+sides = st.integers(1, 900)
+ROLLS = st.floats(0, 360)
+
+
+@given(sides, sides, st.sampled_from([2.25, 1.5, 0.4]), ROLLS, st.sampled_from(["", "stretched"]))
+def test_tiles_cover_the_photo_and_are_no_larger_than_allowed(height, width, scale, roll, altered):
+    tiles = tiles_of((height, width), View(scale, roll, altered))
+    assert all(max(tile.width, tile.height) <= MAX_TILE_PX + 32 for tile in tiles)
+    corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) * [width - 1, height - 1]
+    spots = np.concatenate(
+        [corners, np.random.default_rng(0).uniform(0, 1, (20, 2)) * [width - 1, height - 1]]
+    )
+    inside = np.zeros(len(spots), bool)
+    for tile in tiles:
+        at = transform(tile.matrix, spots)
+        inside |= ((at > -1) & (at < [tile.width + 1, tile.height + 1])).all(axis=1)
+    assert inside.all()
+
+
+@given(sides, sides)
+def test_every_roll_has_a_ladder_of_scales_down_to_the_whole_photo(height, width):
+    by_kind = {}
+    for view in views(height, width):
+        by_kind.setdefault((view.roll_deg, view.altered), []).append(view.scale)
+    assert {roll for roll, altered in by_kind if not altered} == set(range(0, 360, 45))
+    for scales in by_kind.values():
+        assert scales == sorted(scales, reverse=True)
+        assert scales[-1] * max(height, width) <= COARSEST_SIDE_PX or scales[-1] == scales[0]
+        assert all(a == 2 * b for a, b in pairwise(scales))
+
+
+@pytest.fixture(scope="module")
+def photo():
+    """A photo of four heads, of which one is upside down and one is small."""
+    faces = [Face(90, "", roll=0), Face(70, "", roll=180), Face(24, "", roll=90), Face(60, "", roll=135)]
+    return compose(bundled_heads(4, 11), faces, np.random.default_rng(12), "test", shape=(400, 500))
+
+
+@pytest.mark.weights
+def test_each_clear_face_is_found_once_whatever_its_roll_and_largest_first(photo):
+    found = search(photo.image)
+    assert is_covered(photo.boxes, found).all()
+    centres = (photo.boxes[:, :2] + photo.boxes[:, 2:]) / 2
+    for centre in centres[[0, 1, 3]]:  # a small one is in doubt, and may be covered twice
+        holds = ((found.xyxy[:, :2] < centre) & (centre < found.xyxy[:, 2:])).all(axis=1)
+        assert holds.sum() == 1
+    area = (found.xyxy[:, 2:] - found.xyxy[:, :2]).prod(axis=1)
+    assert (np.diff(area) <= 0).all()
+    (upside_down,) = (
+        i for i, b in enumerate(found.xyxy) if (b[:2] < centres[1]).all() and (centres[1] < b[2:]).all()
+    )
+    left, right, nose = found.five[upside_down, :3]
+    assert left[0] > right[0], "its points are turned with it"
+    assert nose[1] < left[1]
+
+
+@pytest.mark.weights
+def test_the_fast_search_is_detection(photo):
+    fast, usual = search(photo.image, effort="fast"), detect(photo.image)
+    assert (fast.xyxy == usual.xyxy).all()
+
+
+@pytest.mark.weights
+def test_a_search_does_not_change_the_photo_and_repeats_itself(photo):
+    before = photo.image.copy()
+    one, two = search(photo.image), search(photo.image)
+    assert (photo.image == before).all()
+    assert (one.xyxy == two.xyxy).all()
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("shape", [(1, 1), (1, 700), (700, 1), (37, 41)])
+def test_photos_of_odd_sizes_are_searched(shape):
+    assert len(search(np.full((*shape, 3), 90, np.uint8))) == 0
+
+
+@pytest.mark.weights
+def test_visible_faces_are_those_that_nothing_explains(photo):
+    assert len(visible_faces(photo.image, np.zeros((0, 4)))) > 0
+    found = search(photo.image).xyxy
+    hidden = cover(photo.image, found)
+    assert len(visible_faces(hidden, covered_by(found))) == 0
+    assert isinstance(visible_faces(np.full((60, 60, 3), 128, np.uint8), np.zeros((0, 4))), Boxes)
