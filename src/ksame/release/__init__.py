@@ -5,7 +5,15 @@ files goes to a private folder beside it and nowhere else. ``verify`` believes n
 files themselves do not show: it recomputes every figure of the certificate that can be recomputed.
 """
 
-from ksame.release._make import CERTIFICATE, SOFTWARE, Made, Release, check_folders, clear_unfinished
+from ksame.release._make import (
+    CERTIFICATE,
+    SOFTWARE,
+    Made,
+    Release,
+    as_written,
+    check_folders,
+    clear_unfinished,
+)
 from ksame.release._private import (
     PRIVATE,
     Failure,
@@ -13,6 +21,7 @@ from ksame.release._private import (
     Private,
     Row,
     Untouched,
+    read_failures,
     read_private,
     read_untouched,
 )
@@ -31,8 +40,10 @@ __all__ = [
     "Row",
     "Untouched",
     "Verification",
+    "as_written",
     "check_folders",
     "clear_unfinished",
+    "read_failures",
     "read_private",
     "read_untouched",
     "verify",

@@ -42,10 +42,11 @@ class Untouched(NamedTuple):
 
 
 class Making(NamedTuple):
-    """What came to light when a file was made."""
+    """What came to light when a file was made, or when several were."""
 
     untouched: tuple[Untouched, ...] = ()
     notes: tuple[str, ...] = ()  # sentences on what differs from the source
+    failures: tuple[Failure, ...] = ()  # inputs that could not be written: there is no file
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,11 @@ def read_private(folder: str | Path) -> tuple[list[Row], dict[str, Any]]:
         raise UsageError(f"{error.filename} is missing: give the private folder of this release.") from None
     except (KeyError, TypeError, ValueError) as error:
         raise GuaranteeViolated(f"The mapping in {secret} was changed: {error}.") from None
+
+
+def read_failures(folder: str | Path) -> list[Failure]:
+    """Return the inputs, by a private folder, for which nothing or not all was published."""
+    return [Failure(r["input"], r["reason"]) for r in read_csv(Path(folder, "failures.csv"))]
 
 
 def read_untouched(folder: str | Path) -> list[Untouched]:
