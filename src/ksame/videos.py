@@ -359,7 +359,8 @@ class Disguised:
             untouched, notes = known
             return Making(tuple(Untouched(*one) for one in untouched), tuple(notes))
         made = self._filmed(path)
-        self.journal.finish(key, path, list(made))
+        if not made.failures:
+            self.journal.finish(key, path, [made.untouched, made.notes])
         return made
 
     def _key(self) -> str:
@@ -380,15 +381,18 @@ class Disguised:
         """Write the video; return where a second detector still saw an untouched face, and what to know."""
         untouched: list[Untouched] = []
         frames = ahead(media.frames(self.video.clip.path, broken=[], threads=THREADS, source=True))
-        with _one_thread_each():
-            written = media.write_video(
-                self.video.clip,
-                path,
-                self._drawn(frames, untouched),
-                audio=self.audio,
-                quality=self.quality,
-                threads=THREADS,
-            )
+        try:
+            with _one_thread_each():
+                written = media.write_video(
+                    self.video.clip,
+                    path,
+                    self._drawn(frames, untouched),
+                    audio=self.audio,
+                    quality=self.quality,
+                    threads=THREADS,
+                )
+        except InputError as error:  # the others are released all the same
+            return Making(failures=(Failure(self.video.name, str(error)),))
         nobody = () if self.video.tracks else (NOBODY,)
         return Making(tuple(untouched), (*written.notes, *nobody))
 

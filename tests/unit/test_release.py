@@ -4,12 +4,13 @@ import hashlib
 import json
 import stat
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ksame import GuaranteeViolated, UsageError
-from ksame.core import Guarantee
+from ksame.core import Guarantee, InputError
 from ksame.media import encode_png
 from ksame.release import (
     Failure,
@@ -18,7 +19,10 @@ from ksame.release import (
     Release,
     Row,
     Untouched,
+    as_written,
     check_folders,
+    read_failures,
+    read_private,
     read_untouched,
     verify,
 )
@@ -297,6 +301,31 @@ def test_untouched_faces_are_listed_for_the_owner_and_counted_for_the_public(rel
     public = (out / "certificate.json").read_text()
     assert json.loads(public)["untouched_faces"] == 5
     assert "10 20 60 80" not in public
+
+
+class Broken(Film):
+    """A video that cannot be written."""
+
+    def make(self, path):
+        return Making(failures=(Failure("in/bad.mp4", "it may be damaged."),))
+
+
+def test_a_film_that_cannot_be_written_is_listed_and_the_others_are_there(release, tmp_path):
+    row = Row("in/bad.mp4", "eve", 99, "images/deep/bad.mp4")
+    private = replace(release.private, mapping=(*release.private.mapping, row))
+    clips = {row.output: Broken(b"")}
+    told = Release(**{**vars(release), "clips": clips, "private": private})
+    out, secret = told.save(tmp_path / "out"), tmp_path / "out.private"
+    found = verify(out, private=secret).certificate
+    assert row.output not in found["files"]
+    assert not (out / "images" / "deep").exists(), "an empty folder would not verify"
+    assert read_private(secret)[0] == list(release.private.mapping)
+    assert read_failures(secret)[-1] == Failure("in/bad.mp4", "it may be damaged.")
+    written = as_written(told, found, secret)
+    assert (written.clips, written.private.mapping) == ({}, release.private.mapping)
+    with pytest.raises(InputError, match=r"No video could be written: in/bad.mp4: it may be damaged"):
+        Release(**{**vars(told), "files": {}}).save(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_film_is_made_only_when_it_is_saved(release):

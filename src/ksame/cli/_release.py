@@ -28,6 +28,7 @@ from ksame.portraits.learn import train as learn_map
 from ksame.portraits.people import people
 from ksame.release import (
     CERTIFICATE,
+    as_written,
     check_folders,
     clear_unfinished,
     read_private,
@@ -222,6 +223,7 @@ def run(
                 release.save(out, private=secret, overwrite=overwrite)
         if not dry_run:
             certificate = verify(out, private=secret).certificate
+            release = as_written(release, certificate, secret)
             untouched, notes = read_untouched(secret), read_private(secret)[1].get("notes", [])
     except KSameError as error:
         # What was found is kept where trying again makes sense: on a full disk, or when going on.

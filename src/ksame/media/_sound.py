@@ -96,18 +96,26 @@ def _when(packet: Packet[Stream]) -> Fraction:
 
 
 def _copied(clip: Clip, copies: dict[int, AudioStream], notes: list[str]) -> Iterator[Packet[Stream]]:
+    last: dict[int, int] = {}
+    lost = False
     with opened(clip.path) as file:
         try:
             for packet in file.demux([file.streams[index] for index in copies]):
                 if packet.dts is None:
                     continue  # the mark that a stream ends
+                if packet.dts <= last.get(packet.stream_index, packet.dts - 1):
+                    lost = True  # a damaged clock went back or stood still, and no container takes that
+                    continue
+                last[packet.stream_index] = packet.dts
                 began = round(clip.start / packet.time_base)
                 packet.dts -= began
                 packet.pts = None if packet.pts is None else packet.pts - began
                 packet.stream = copies[packet.stream_index]
                 yield packet
         except FFmpegError:
-            notes.append(LOST)
+            lost = True
+    if lost:
+        notes.append(LOST)
 
 
 def _voice(

@@ -19,7 +19,7 @@ import numpy as np
 from av.bitstream import BitStreamFilterContext
 from av.container import OutputContainer
 from av.container.core import Flags
-from av.error import FFmpegError
+from av.error import ArgumentError, FFmpegError, InvalidDataError
 from av.packet import Packet
 from av.stream import Stream
 from av.video.codeccontext import VideoCodecContext
@@ -28,7 +28,7 @@ from av.video.reformatter import ColorRange, Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
 from ksame.ahead import ahead
-from ksame.core import KSameError, UsageError
+from ksame.core import InputError, KSameError, UsageError
 from ksame.media._sound import disguised, kept
 from ksame.media._video import RGB, Clip, Frame, pixels_of, planes
 from ksame.media._write import _sync
@@ -373,6 +373,8 @@ def _partial(target: Path) -> Iterator[Path]:
     except (OSError, FFmpegError) as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise KSameError(f"The disk is full: {str(target)!r} was not written.") from error
+        if isinstance(error, ArgumentError | InvalidDataError):  # not the disk: what it was given is damaged
+            raise InputError("its pictures or its sound cannot be written, and may be damaged.") from error
         raise KSameError(f"{str(target)!r} could not be written: {error.strerror or error}.") from error
     finally:
         partial.unlink(missing_ok=True)  # it is gone if all went well

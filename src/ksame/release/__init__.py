@@ -5,7 +5,15 @@ files goes to a private folder beside it and nowhere else. ``verify`` believes n
 files themselves do not show: it recomputes every figure of the certificate that can be recomputed.
 """
 
-from ksame.release._make import CERTIFICATE, SOFTWARE, Made, Release, check_folders, clear_unfinished
+from ksame.release._make import (
+    CERTIFICATE,
+    SOFTWARE,
+    Made,
+    Release,
+    as_written,
+    check_folders,
+    clear_unfinished,
+)
 from ksame.release._private import (
     PRIVATE,
     Faceless,
@@ -15,6 +23,7 @@ from ksame.release._private import (
     Row,
     Untouched,
     read_faceless,
+    read_failures,
     read_private,
     read_untouched,
 )
@@ -34,9 +43,11 @@ __all__ = [
     "Row",
     "Untouched",
     "Verification",
+    "as_written",
     "check_folders",
     "clear_unfinished",
     "read_faceless",
+    "read_failures",
     "read_private",
     "read_untouched",
     "verify",

@@ -7,16 +7,26 @@ import json
 import os
 import platform
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
 from ksame import media
-from ksame.core import Guarantee, UsageError
-from ksame.release._private import PRIVATE, Making, Private, Untouched, private_parts
+from ksame.core import Guarantee, InputError, UsageError
+from ksame.release._private import (
+    PRIVATE,
+    Failure,
+    Making,
+    Private,
+    Untouched,
+    private_parts,
+    read_failures,
+    read_private,
+    without,
+)
 from ksame.text import LONGEST_NAME
 
 FORMAT = "ksame certificate 1"
@@ -77,7 +87,7 @@ class Release:
         """Return the certificate, and for the private folder what came to light."""
         hashes, made = self._made(into)
         people: dict[int, set[str]] = {}
-        for row in self.private.mapping:
+        for row in self._written(hashes, made).mapping:
             people.setdefault(row.group, set()).add(row.subject)
         body = {
             "format": FORMAT,
@@ -115,13 +125,26 @@ class Release:
         withheld = tuple(sorted(set(self.files) - set(hashes)))
         untouched = [Untouched(name) for name, value in hashes.items() for _ in range(left[value])]
         notes: dict[str, list[str]] = {}
+        failures: list[Failure] = []
         for name, clip in self.clips.items():
-            hashes[name], made = _filmed(name, clip, into)
+            digest, made = _filmed(name, clip, into)
+            failures += made.failures
+            if not made.failures:
+                hashes[name] = digest
             untouched += [one._replace(output=name) for one in made.untouched]
             for note in made.notes:
                 notes.setdefault(note, []).append(name)
+        if failures and not hashes:
+            raise InputError(f"No video could be written: {failures[0].input}: {failures[0].reason}")
         said = (f"{of[0] if len(of) == 1 else f'{len(of)} files'}: {note}" for note, of in notes.items())
-        return dict(sorted(hashes.items())), Making(tuple(untouched), tuple(said), withheld)
+        return dict(sorted(hashes.items())), Making(tuple(untouched), tuple(said), tuple(failures), withheld)
+
+    def _written(self, files: Container[str], made: Making) -> Private:
+        """Return what the private folder says once the files are made: without those that failed."""
+        lost = {name for name in self.clips if name not in files}
+        rows = tuple(row for row in self.private.mapping if row.output not in lost)
+        private = replace(self.private, mapping=rows, failures=self.private.failures + made.failures)
+        return without(private, made.withheld)
 
     def save(self, folder: str | Path, *, private: str | Path | None = None, overwrite: bool = False) -> Path:
         """Write the release folder, and the private folder beside it; a crash leaves no half release.
@@ -140,7 +163,8 @@ class Release:
         def write(into: Path) -> None:
             certificate, made = self._issued(into)
             (into / CERTIFICATE).write_text(pretty(certificate), encoding="ascii")
-            parts.extend(private_parts(secret, self.private, made, certificate["digest"]))
+            private = self._written(certificate["files"], made)
+            parts.extend(private_parts(secret, private, made, certificate["digest"]))
 
         # The mapping is on the disk before the release is in place, but takes the place of an earlier one
         # only after: a crash leaves either release with its own mapping.
@@ -158,6 +182,14 @@ class Release:
         return out
 
 
+def as_written(release: Release, certificate: Mapping[str, Any], secret: Path) -> Release:
+    """Return a release as its folders hold it: without the videos that could not be written."""
+    rows, failures = read_private(secret)[0], read_failures(secret)
+    private = replace(release.private, mapping=tuple(rows), failures=tuple(failures))
+    clips = {name: clip for name, clip in release.clips.items() if name in certificate["files"]}
+    return replace(release, private=private, clips=clips)
+
+
 def _place(folder: Path, name: str) -> Path:
     """Return the path of a published file, in a folder that is there."""
     path = folder / name
@@ -166,11 +198,16 @@ def _place(folder: Path, name: str) -> Path:
 
 
 def _filmed(name: str, file: Made, into: Path | None) -> tuple[str, Making]:
-    """Have a file made in its place; return its hash and what came to light."""
+    """Have a file made in its place; return its hash and what came to light; it may fail."""
     if into is None:
         raise UsageError("A video is made when the release is saved: call save().")
     path = _place(into, name)
     made = file.make(path)
+    if made.failures:
+        for folder in path.relative_to(into).parents[:-1]:
+            with suppress(OSError):  # it holds other files
+                (into / folder).rmdir()
+        return "", made
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest(), made
 

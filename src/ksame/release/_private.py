@@ -51,10 +51,11 @@ class Faceless(NamedTuple):
 
 
 class Making(NamedTuple):
-    """What came to light when a file was made."""
+    """What came to light when a file was made, or when several were."""
 
     untouched: tuple[Untouched, ...] = ()
     notes: tuple[str, ...] = ()  # sentences on what differs from the source
+    failures: tuple[Failure, ...] = ()  # inputs that could not be written: there is no file
     withheld: tuple[str, ...] = ()  # files that are not written: a face could not be covered
 
 
@@ -82,6 +83,11 @@ def read_private(folder: str | Path) -> tuple[list[Row], dict[str, Any]]:
         raise GuaranteeViolated(f"The mapping in {secret} was changed: {error}.") from None
 
 
+def read_failures(folder: str | Path) -> list[Failure]:
+    """Return the inputs, by a private folder, for which nothing or not all was published."""
+    return [Failure(r["input"], r["reason"]) for r in read_csv(Path(folder, "failures.csv"))]
+
+
 def read_untouched(folder: str | Path) -> list[Untouched]:
     """Return where the faces are, by a private folder, that a second detector saw untouched."""
     return [
@@ -99,7 +105,7 @@ def read_faceless(folder: str | Path) -> list[Faceless]:
     return [Faceless(r["input"], r["output"], int(r["covered"])) for r in rows]
 
 
-def _without(private: Private, withheld: Collection[str]) -> Private:
+def without(private: Private, withheld: Collection[str]) -> Private:
     """Return what is private of a release in which some files are not written."""
     named = [(one.input, one.output) for rows in (private.mapping, private.faceless) for one in rows]
     inputs = {name for name, output in named if output in withheld}
@@ -115,7 +121,6 @@ def private_parts(folder: Path, private: Private, made: Making, digest: str) -> 
     """Write the private files under names that end in .part, readable by their owner only."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    private = _without(private, made.withheld)
     notes = [*private.settings.get("notes", ()), *made.notes]
     settings = dict(private.settings) | ({"notes": notes} if notes else {}) | {"certificate": digest}
     texts = [json.dumps(settings, indent=2, ensure_ascii=True) + "\n"]
