@@ -44,7 +44,7 @@ def shell(*args: object, start: str = "", **options: Any) -> Outcome:
 
 
 # each ends the process as kill -9 does, at a moment that a clock would rarely hit
-KILL = "import os, signal\ndie = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+KILL = "import os, signal\ndie = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
 
 
 def places(folder: Path) -> dict[str, str]:
