@@ -54,7 +54,8 @@ def check(ran: Outcome, inputs: Path, out: Path) -> None:
     assert {row.output for row in rows} <= published
     for name in published:
         if Path(name).suffix in media.VIDEOS:
-            assert sum(1 for _ in media.frames(out / name)) > 0
+            # a clock with a hole in it stays so, and is read as a sign of damage
+            assert sum(1 for _ in media.frames(out / name, broken=[])) > 0
         else:
             assert media.read(out / name).size
     there = {path.name for path in inputs.iterdir()}

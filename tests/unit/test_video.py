@@ -426,7 +426,7 @@ def test_options_that_make_no_sense_are_refused(tmp_path, options, says):
 
 def test_sound_that_does_not_fit_the_file_is_refused(tmp_path):
     source = film(tmp_path / "a.mp4", pictures(3), sounds=[("aac", "mono")])
-    with pytest.raises(UsageError, match=r"aac cannot be copied.*\.mkv"):
+    with pytest.raises(InputError, match=r"aac cannot be copied.*\.mkv"):
         again(source, tmp_path / "b.webm")
 
 
@@ -458,7 +458,7 @@ def unreadable(shots):
     [
         (missing_one, UsageError, "none left out: 2 is due. Got 3"),
         (too_small, UsageError, r"must be \(48, 64, 3\) uint8. Got \(47, 64, 3\)"),
-        (lambda shots: iter(()), UsageError, "no picture to write"),
+        (lambda shots: iter(()), InputError, "no picture to write"),
         (stopped, KeyboardInterrupt, None),
         (full_disk, KSameError, "The disk is full"),
         (unreadable, KSameError, "could not be written"),

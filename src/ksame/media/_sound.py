@@ -19,7 +19,7 @@ from av.filter import Graph
 from av.packet import Packet
 from av.stream import Stream
 
-from ksame.core import UsageError
+from ksame.core import InputError
 from ksame.media._video import Clip, opened
 
 SEMITONES = (-5, -4, -3, 3, 4, 5)
@@ -53,7 +53,7 @@ def kept(clip: Clip, out: OutputContainer, notes: list[str]) -> Iterator[Packet[
             copies = {stream.index: _copy(stream, out) for stream in _streams(file)}
         except ValueError as error:
             names = " and ".join(sorted({sound.codec for sound in clip.sounds}))
-            raise UsageError(
+            raise InputError(
                 f"Sound of the kind {names} cannot be copied into this type of file:"
                 " choose a target that ends in .mkv, or disguise or drop the sound."
             ) from error

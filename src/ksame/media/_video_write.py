@@ -158,7 +158,7 @@ def _weave(
         begin = begin if count else frame.pts
         count, end = count + 1, frame.pts + frame.duration
     if not count:
-        raise UsageError("There is no picture to write.")
+        raise InputError("There is no picture to write.")
     _mux(out, stream, clean, stream.encode(None))
     while waiting is not None:
         out.mux(waiting)
@@ -258,7 +258,7 @@ def _stream(clip: Clip, out: OutputContainer, quality: int, threads: int, notes:
                 if codec == "hevc" and out.format.name in ("mp4", "mov"):
                     stream.codec_context.codec_tag = "hvc1"  # the other tag does not play on Apple's devices
                 return stream
-    raise UsageError(f"Pictures of {clip.width} x {clip.height} cannot be written into this type of file.")
+    raise InputError(f"Pictures of {clip.width} x {clip.height} cannot be written into this type of file.")
 
 
 def _pixels(clip: Clip) -> tuple[str, ...]:
