@@ -67,6 +67,7 @@ def failures(private: Path) -> dict[str, str]:
 @pytest.mark.parametrize("publish", [("--method", "ksame-pixel"), ("--publish", "scene")])
 def test_what_cannot_be_used_is_named_and_the_rest_is_done(publish, photos, tmp_path):
     says = spoil(photos)
+    covered = {"tiny.png"} if "scene" in publish else set()  # a face that is too small: no failure in a scene
     good = {path.name for path in photos.glob("*_a?.pgm")}
     subjects = tmp_path / "who.csv"
     lines = [f"{name},{name[:5]}" for name in good] + [f"{name},nobody" for name in says]
@@ -75,12 +76,13 @@ def test_what_cannot_be_used_is_named_and_the_rest_is_done(publish, photos, tmp_
     ran = shell("run", photos, "-o", tmp_path / "out", *how)
     assert ran.code == ran.json["exit_code"] == 4
     found = {failure["input"]: failure["reason"] for failure in ran.json["failures"]}
-    assert found.keys() == says.keys()
-    assert all(reason in found[name] for name, reason in says.items()), found
+    assert found.keys() == says.keys() - covered
+    assert all(says[name] in reason for name, reason in found.items()), found
     assert found == failures(tmp_path / "out.private")
-    assert all(name in ran.err for name in says), "--quiet does not hide an error"
-    assert ran.json["published"] == len(good) == 14
-    assert len(list((tmp_path / "out" / "images").iterdir())) == 14, "nothing is written for the others"
+    assert all(name in ran.err for name in found), "--quiet does not hide an error"
+    assert ran.json["published"] == len(good) + len(covered) == 14 + len(covered)
+    written = list((tmp_path / "out" / "images").iterdir())
+    assert len(written) == 14 + len(covered), "nothing is written for the others"
     assert shell("verify", tmp_path / "out", "--private", tmp_path / "out.private").code == 0
 
 

@@ -110,7 +110,7 @@ def test_the_seed_of_a_stopped_run_is_kept(people, tmp_path, cli):
 def test_faces_that_are_remembered_are_not_searched_again(people, tmp_path, cli, monkeypatch):
     how = ("run", people, "-o", tmp_path / "out", "-k", 3, "--subjects", "prefix", "--method", "ksame-pixel")
     assert shell(*how, start=KILL + MOMENTS["when all faces are found"]).code == -signal.SIGKILL
-    monkeypatch.setattr("ksame.gather.detect", lambda rgb: pytest.fail("it was known"))
+    monkeypatch.setattr("ksame.gather.search", lambda rgb, **_: pytest.fail("it was known"))
     assert cli(*how, "--resume").code == 0
 
 
