@@ -39,7 +39,12 @@ _opening: dict[tuple[Any, ...], threading.Lock] = defaultdict(threading.Lock)  #
 
 
 def infer(
-    name: str | Path, x: NDArray[Any], *, inner: str | None = None, shape: tuple[int, ...] | None = None
+    name: str | Path,
+    x: NDArray[Any],
+    *,
+    inner: str | None = None,
+    shape: tuple[int, ...] | None = None,
+    specialise: bool = True,
 ) -> list[NDArray[np.float32]]:
     """Return the outputs of a network for one input; safe to call from any thread.
 
@@ -53,8 +58,11 @@ def infer(
         The file inside a bundle such as ``landmarker``.
     shape : tuple of int, optional
         The input's shape, for networks that take any; -1 leaves a side open.
+    specialise : bool
+        Whether sizes that are asked for often get a network of their own. That is faster, but rounds
+        differently, and which sizes they are depends on what was asked before.
     """
-    if shape is not None and -1 in shape:
+    if specialise and shape is not None and -1 in shape:
         shape = _often(name, shape, x.shape)
     idle = _idle.setdefault((name, inner, shape), LifoQueue())
     request = _borrowed(idle, name, inner, shape)

@@ -300,10 +300,10 @@ def _padded(rgb: NDArray[np.uint8], order: Sequence[int] = (0, 1, 2)) -> NDArray
     return room
 
 
-def yunet(rgb: NDArray[np.uint8], *, least: float = 0.6) -> Boxes:
+def yunet(rgb: NDArray[np.uint8], *, least: float = 0.6, specialise: bool = True) -> Boxes:
     """Return what YuNet sees: anchor-free, one prediction per cell at strides 8, 16 and 32."""
     x = _padded(rgb, (2, 1, 0))  # trained on BGR
-    outputs = infer("yunet", x, shape=(1, 3, -1, -1))
+    outputs = infer("yunet", x, shape=(1, 3, -1, -1), specialise=specialise)
     parts = []
     for level, stride in enumerate((8, 16, 32)):
         cls, obj, bbox, kps = (outputs[level + 3 * head][0] for head in range(4))

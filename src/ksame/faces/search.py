@@ -139,7 +139,9 @@ def _propose(rgb: RGB) -> Boxes:
         for tile in tiles_of(rgb.shape[:2], view):
             image = _sample(pyramid, tile)
             if not _is_flat(image):
-                found.append(_in_photo(yunet(_altered(image, view), least=least), tile.matrix))
+                found.append(
+                    _in_photo(yunet(_altered(image, view), least=least, specialise=False), tile.matrix)
+                )
     return Boxes.join(found)
 
 
