@@ -1,7 +1,8 @@
 """What a new face costs in a frame of 1280 x 720: its code, and its drawing, by the size of the face.
 
 CPU time of one thread, not wall time: on a busy machine it is the figure to look at. ``reference`` is
-``render.scene``, which draws a still at its leisure. The target: code and drawing of a face of 250 px
+``render.blend.blend_scene``, which draws a still at its leisure. The target: code and drawing of a face of
+250 px
 in 40 ms. Faces are drawn by the shipped model, nobody's. Run ``python -m benchmarks draw [--full]``.
 """
 
@@ -15,11 +16,13 @@ from typing import Any
 import cv2
 import numpy as np
 
-from ksame import weights
-from ksame.geometry import FRAME, with_ring
-from ksame.masking import Mask, View, code_of
-from ksame.render import Surrogate, scene
-from ksame.represent import AppearanceSpace
+from ksame.core.geometry import FRAME, with_ring
+from ksame.models import weights
+from ksame.render.blend import blend_scene
+from ksame.render.overlay.face_overlay import FaceOverlay
+from ksame.render.overlay.frame_code import FaceView, encode_frame
+from ksame.render.portrait import Surrogate
+from ksame.spaces import AppearanceSpace
 
 
 def main(quick: bool) -> list[dict[str, Any]]:
@@ -35,38 +38,38 @@ def main(quick: bool) -> list[dict[str, Any]]:
 
 def row(side: int, rounds: int) -> dict[str, Any]:
     """Time a face of so many pixels from chin to forehead."""
-    model = AppearanceSpace.shipped()
+    model = AppearanceSpace.bundled()
     view = frame(model, side)
     rng = np.random.default_rng(0)
     hat, hat_d = np.where(model.nuisance, 0, rng.normal(size=(2, len(model.deviation))) * model.deviation / 2)
-    mask = Mask.of(model, [view], hat, hat_d)
-    code = code_of(model, view)
+    mask = FaceOverlay.of(model, [view], hat, hat_d)
+    code = encode_frame(model, view)
     face = Surrogate(model.detail, with_ring(model.shape) * model.detail.shape[1] / FRAME.width)
     return {
         "what": "a new face in a frame of 720p",
         "face_px": side,
         "closer_look": bool(weights.cached("landmarker")),
-        "code_ms": cpu(lambda: code_of(model, view), rounds),
+        "code_ms": cpu(lambda: encode_frame(model, view), rounds),
         "draw_ms": cpu(lambda: mask.draw(view.rgb, view.points, code), rounds),
         "draw_pixel_ms": cpu(lambda: mask.draw(view.rgb, view.points, code, texture="pixel"), rounds),
         "reference_ms": cpu(
-            lambda: scene(view.rgb, view.points, face, model.shape, model.ringed, composite="picture"),
+            lambda: blend_scene(view.rgb, view.points, face, model.shape, model.ringed, composite="picture"),
             rounds,
         ),
     }
 
 
-def frame(model: AppearanceSpace, side: int) -> View:
+def frame(model: AppearanceSpace, side: int) -> FaceView:
     """Return a frame with the model's mean face in its middle."""
     scale = side / float(np.ptp(model.shape[:, 1]))
     points = (model.shape - model.shape.mean(axis=0)) * scale + (640, 360)
     rgb = np.random.default_rng(0).integers(90, 160, (720, 1280, 3)).astype(np.uint8)
-    picture = model.decode(np.zeros((1, len(model.deviation))))[0]
-    large = scale * FRAME.width / picture.shape[1]
+    image = model.decode(np.zeros((1, len(model.deviation))))[0]
+    large = scale * FRAME.width / image.shape[1]
     corner = points[0] - model.shape[0] * scale
     matrix = np.array([[large, 0, corner[0]], [0, large, corner[1]]])
-    there = cv2.warpAffine(picture, matrix, (1280, 720))
-    return View(np.where(there.any(axis=2, keepdims=True), there, rgb), points)
+    there = cv2.warpAffine(image, matrix, (1280, 720))
+    return FaceView(np.where(there.any(axis=2, keepdims=True), there, rgb), points)
 
 
 def cpu(run: Callable[[], Any], rounds: int) -> float:

@@ -15,8 +15,8 @@ from typing import Any
 import cv2
 import numpy as np
 
-from ksame.attack.recognise import choose
-from ksame.geometry import FRAME, LEFT_EYE, MESH, MOUTH_LEFT, MOUTH_RIGHT, RIGHT_EYE
+from ksame.attack.recognisers import choose_recognisers
+from ksame.core.geometry import FRAME, LEFT_EYE, MESH, MOUTH_LEFT, MOUTH_RIGHT, RIGHT_EYE
 
 BASE = "hog"
 
@@ -24,7 +24,7 @@ BASE = "hog"
 def main(quick: bool) -> list[dict[str, Any]]:
     """Return one row per recogniser that is here; the others are named on stderr."""
     chips_a_round, rounds, faces = (8, 3, 200) if quick else (32, 5, 1000)
-    recognisers, missing = choose("all")
+    recognisers, missing = choose_recognisers("all")
     print(*missing, sep="\n", end="", file=sys.stderr)
     rgb, points = picture(), np.tile(mesh(), (chips_a_round, 1, 1))
     points += np.arange(chips_a_round)[:, None, None]  # each a little further along, so that no two are alike

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage as scipy_linkage
 from scipy.spatial.distance import pdist
 
-from ksame.partition import Judgement, hierarchical, judge
+from ksame.partition import PartitionQuality, hierarchical, partition_quality
 
 
 def main(quick: bool) -> list[dict[str, Any]]:
@@ -53,8 +53,8 @@ def race(x: np.ndarray, k: int, linkage: str) -> dict[str, Any]:
 def judged(x: np.ndarray, k: int) -> dict[str, Any]:
     """Time the judges."""
     groups = hierarchical(x, k)
-    seconds, found, peak = alone_in_a_process(lambda: judge(x, groups))
-    assert isinstance(found, Judgement)
+    seconds, found, peak = alone_in_a_process(lambda: partition_quality(x, groups))
+    assert isinstance(found, PartitionQuality)
     return {
         "what": "judge, of hierarchical ward",
         "n": len(x),

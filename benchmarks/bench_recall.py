@@ -27,9 +27,9 @@ from benchmarks.bench_run import deface
 import composites
 from composites import Case, covered_share, hidden_by
 from heads import Head, bundled_heads, drawn_heads
-from ksame.faces.detect import detect
-from ksame.faces.search import search
-from ksame.render import covered_by
+from ksame.analysis.search import search
+from ksame.models.detectors import detect
+from ksame.render.cover import cover_boxes
 
 SEED = 20261118  # not that of tests/integration/test_recall.py
 UNTOUCHED = 0.2  # of a face's central pixels that may be as they were in a published photo
@@ -60,7 +60,7 @@ def timed(find: Callable[[np.ndarray], Any]) -> Covers:
     def covers(image: np.ndarray) -> tuple[np.ndarray, float]:
         start = time.perf_counter()
         found = find(image)
-        return covered_by(found.xyxy), time.perf_counter() - start
+        return cover_boxes(found.xyxy), time.perf_counter() - start
 
     return covers
 

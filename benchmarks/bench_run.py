@@ -16,7 +16,8 @@ import venv
 from pathlib import Path
 from typing import Any
 
-from ksame import demo, pipeline
+from ksame.cli import demo
+from ksame.pipeline import photos as pipeline_photos
 
 LONDON = Path(__file__).resolve().parents[2] / "shared" / "data" / "london"
 STEPS = ("gather", "name_faces", "likely", "_plan", "new_faces", "_portraits")
@@ -34,7 +35,7 @@ def stages(folder: Path, subjects: str, publish: str, out: Path) -> dict[str, fl
     seconds: dict[str, float] = {}
 
     def timed(name: str) -> Any:
-        step = getattr(pipeline, name)
+        step = getattr(pipeline_photos, name)
 
         def wrapped(*args: Any, **options: Any) -> Any:
             start = time.perf_counter()
@@ -47,9 +48,9 @@ def stages(folder: Path, subjects: str, publish: str, out: Path) -> dict[str, fl
 
     with contextlib.ExitStack() as undo:
         for name in STEPS:
-            undo.callback(setattr, pipeline, name, getattr(pipeline, name))
-            setattr(pipeline, name, timed(name))
-        release = pipeline.deidentify(folder, 5, subjects=subjects, publish=publish, seed=1)
+            undo.callback(setattr, pipeline_photos, name, getattr(pipeline_photos, name))
+            setattr(pipeline_photos, name, timed(name))
+        release = pipeline_photos.deidentify(folder, 5, subjects=subjects, publish=publish, seed=1)
         start = time.perf_counter()
         release.save(out)
         seconds["draw, write, inspect"] = round(time.perf_counter() - start, 2)

@@ -18,15 +18,17 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame import media, weights
+from ksame import io
+from ksame.analysis.identify import ONE_RECOGNISER, THREE_RECOGNISERS, LinkingRule, embed_faces, link_faces
+from ksame.analysis.photos import analyse_photos
 from ksame.attack.score import interval
-from ksame.core import FloatArray
-from ksame.faces.detect import detect
-from ksame.faces.landmarks import landmarks
-from ksame.gather import Source, gather
-from ksame.geometry import five_points
-from ksame.naming import ALONE, TOGETHER, Linkage, embed_faces, link_faces
-from ksame.represent.embedding import RECOGNISERS
+from ksame.core.arrays import FloatArray
+from ksame.core.geometry import five_points
+from ksame.io.sources import Source
+from ksame.models import weights
+from ksame.models.detectors import detect
+from ksame.models.landmarks import predict_meshes
+from ksame.models.recognisers import RECOGNISERS
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 RATES = (1e-2, 1e-3, 1e-4, 1e-5)
@@ -68,18 +70,18 @@ def photos(name: str) -> list[tuple[str, Read]]:
         views = [partial(np.repeat, g[..., None], 3, axis=2) for g in grey]
         return list(zip(people, views, strict=True))
     paths = sorted((SHARED / name).glob("*.jpg"))
-    return [(f.stem.split("_")[0] if name == "london" else f.stem, partial(media.read, f)) for f in paths]
+    return [(f.stem.split("_")[0] if name == "london" else f.stem, partial(io.read_photo, f)) for f in paths]
 
 
 def embedded(given: Sequence[tuple[str, Read]], alter: Alter | None = None) -> Set:
     """Return the embeddings of the largest face of each photo, made worse before if wished."""
 
     def read(i: int) -> Photo:  # one photo at a time: all of them would not fit in memory
-        picture = given[i][1]()
-        return picture if alter is None else alter(picture, np.random.default_rng([7, i]))
+        image = given[i][1]()
+        return image if alter is None else alter(image, np.random.default_rng([7, i]))
 
-    found = gather([Source(f"{i:05}", partial(read, i)) for i in range(len(given))], scale=1.0)
-    codes = embed_faces(found.faces, list(RECOGNISERS) if alter is None else TOGETHER.recognisers)
+    found = analyse_photos([Source(f"{i:05}", partial(read, i)) for i in range(len(given))], scale=1.0)
+    codes = embed_faces(found.faces, list(RECOGNISERS) if alter is None else THREE_RECOGNISERS.recognisers)
     first = np.flatnonzero(found.rank == 0)
     who = np.array([given[i][0] for i in found.photo])
     return Set(who, codes).rows(first)
@@ -90,7 +92,7 @@ def _covered(rgb: Photo, rng: np.random.Generator, *, eyes: bool) -> Photo:
     boxes = detect(rgb)
     if not len(boxes):
         return rgb
-    points = landmarks(rgb, boxes[:1])[0]
+    points = predict_meshes(rgb, boxes[:1])[0]
     left, right, nose, *mouth = five_points(points)[0]
     out, across = rgb.copy(), right - left
     if eyes:
@@ -207,7 +209,9 @@ def outcome(who: NDArray[Any], subjects: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def compared(name: str, faces: Set, linkages: Sequence[Linkage] = (TOGETHER, ALONE)) -> list[dict[str, Any]]:
+def compared(
+    name: str, faces: Set, linkages: Sequence[LinkingRule] = (THREE_RECOGNISERS, ONE_RECOGNISER)
+) -> list[dict[str, Any]]:
     """Return a row for the rule of 0.1.0 and one for each linkage of today."""
     rows = [{"set": name, "rule": "0.1.0", **outcome(faces.who, single_linkage(faces).tolist())}]
     for linkage in linkages:
@@ -224,13 +228,13 @@ def large_set(n: int, people: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     who = rng.permutation(np.arange(n) % people)
     codes = {}
-    for name in TOGETHER.recognisers:
+    for name in THREE_RECOGNISERS.recognisers:
         centre = rng.normal(size=(people, RECOGNISERS[name].dimensions))
         code = centre[who] + 0.7 * rng.normal(size=(n, centre.shape[1]))
         length = np.linalg.norm(code, axis=1, keepdims=True) * (1.7 if name == "dlib" else 1)
         codes[name] = code / length
     start = time.perf_counter()
-    linked = link_faces(codes, TOGETHER).subjects
+    linked = link_faces(codes, THREE_RECOGNISERS).subjects
     return {"set": f"{n} drawn", **outcome(who, linked), "seconds": time.perf_counter() - start}
 
 
@@ -247,7 +251,7 @@ def main(quick: bool) -> list[dict[str, Any]]:
     if "congress" not in sets:
         return rows
     for name in ("csu", "orl", "london"):
-        for names in (*([one] for one in RECOGNISERS), list(TOGETHER.recognisers)):
+        for names in (*([one] for one in RECOGNISERS), list(THREE_RECOGNISERS.recognisers)):
             figures = miss_rates(sets[name], sets["congress"], names)
             rows.append({"set": name, "rule": "+".join(names), **figures})
     second = {name: embedded(given[name], worse) for name in ("london", "congress")}
@@ -274,5 +278,5 @@ def mixed(
         chosen = rng.permutation(people)[:330]
         some = every.rows(np.isin(every.who, chosen))
         some = some + sets["csu"].some(2, rng) + sets["orl"].some(2, rng)
-        rows += compared(f"400 people, draw {draw}", some, (TOGETHER,))
+        rows += compared(f"400 people, draw {draw}", some, (THREE_RECOGNISERS,))
     return rows

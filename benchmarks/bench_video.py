@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 from benchmarks.bench_run import deface
 
-from ksame import demo
+from ksame.cli import demo
 
 PAN = Path(__file__).resolve().parents[2] / "shared" / "data" / "video" / "pan.mp4"
 TIMED = """
@@ -40,9 +40,9 @@ def film(room: Path, frames: int = 250) -> Path:
         stream = out.add_stream("libx264", rate=25)
         stream.width, stream.height, stream.pix_fmt = 1280, 720, "yuv420p"
         for i in range(frames):
-            picture = np.full((720, 1280, 3), 150, np.uint8)
-            picture[120:600, 300 + i : 300 + i + face.shape[1]] = face
-            out.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="bgr24")))
+            image = np.full((720, 1280, 3), 150, np.uint8)
+            image[120:600, 300 + i : 300 + i + face.shape[1]] = face
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="bgr24")))
         out.mux(stream.encode())
     return room / "film.mp4"
 
@@ -53,10 +53,10 @@ def repeated(clip: Path, target: Path, times: int) -> Path:
         stream, begin = None, 0
         for _ in range(times):
             with av.open(str(clip)) as source:
-                pictures = source.streams.video[0]
-                stream = stream or out.add_stream_from_template(pictures)
+                images = source.streams.video[0]
+                stream = stream or out.add_stream_from_template(images)
                 end = begin
-                for packet in source.demux(pictures):
+                for packet in source.demux(images):
                     if packet.size:
                         end = max(end, begin + packet.pts + packet.duration)
                         packet.pts, packet.dts, packet.stream = packet.pts + begin, packet.dts + begin, stream

@@ -1,4 +1,4 @@
-"""Make models/generator.npz and models/pool.npz again, with the figures of their card.
+"""Make models/data/generator.npz and models/data/pool.npz again, with the figures of their card.
 
 Usage: python scripts/make_pool.py PHOTOS... [--labels INFO.csv] -o FOLDER [--size 500]
 
@@ -16,14 +16,20 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from ksame.gather import gather, sources_of
-from ksame.geometry import FRAME
-from ksame.pool import Generator, build
-from ksame.pool.gan import Conditioning, Loss
-from ksame.pool.learn import as_conditions, collapse, learn, look_of
-from ksame.render import Surrogate, portrait
-from ksame.represent.appearance import AppearanceSpace, on_frame
-from ksame.represent.embedding import RECOGNISERS
+from ksame.analysis.photos import analyse_photos
+from ksame.core.geometry import FRAME
+from ksame.io.sources import find_sources
+from ksame.lab.training.parameter_gan import (
+    as_conditions,
+    check_collapse,
+    predict_labels,
+    train_code_generator,
+)
+from ksame.methods.shift.pool import CodeGenerator, make_pool
+from ksame.methods.shift.pool.gan import Conditioning, Loss
+from ksame.models.recognisers import RECOGNISERS
+from ksame.render.portrait import Surrogate, draw_portrait
+from ksame.spaces.appearance import AppearanceSpace, landmarks_on_frame
 
 RECOGNISER = "sface"
 STEPS: dict[Loss, int] = {"lsgan": 8_000, "wgan": 10_000, "wgan-gp": 8_000}
@@ -35,7 +41,9 @@ def drawn(space, codes, width=118):
     scale, height = space.detail.shape[1] / FRAME.width, round(width * FRAME.height / FRAME.width)
     for code in codes:
         face = Surrogate(space.decode(code[None])[0], space.shapes(code[None])[0] * scale)
-        yield np.asarray(Image.fromarray(portrait(face)).resize((width, height), Image.Resampling.LANCZOS))
+        yield np.asarray(
+            Image.fromarray(draw_portrait(face)).resize((width, height), Image.Resampling.LANCZOS)
+        )
 
 
 def sheet(space, codes, columns, path):
@@ -72,7 +80,7 @@ def said(name, values):
 
 def learned(faces, space, info):
     """Return codes and conditions of faces."""
-    c = as_conditions(look_of(faces))
+    c = as_conditions(predict_labels(faces))
     for row, name in enumerate(Path(source).stem for source in faces.source):
         if name in info:
             c[row, 0] = 1 if info[name]["face_gender"] == "male" else -1
@@ -88,15 +96,17 @@ def main():
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--size", type=int, default=500)
     given = parser.parse_args()
-    found = gather(sources_of(given.photos))
-    faces, space = found.faces[found.rank == 0], AppearanceSpace.shipped()
+    found = analyse_photos(find_sources(given.photos))
+    faces, space = found.faces[found.rank == 0], AppearanceSpace.bundled()
     info = {row["face_id"]: row for row in csv.DictReader(given.labels.open())} if given.labels else {}
     codes, c = learned(faces, space, info)
-    kept: Generator | None = None
+    kept: CodeGenerator | None = None
     for loss, steps in STEPS.items():
         for conditioning in HOW:
-            made = learn(codes, c, space, loss=loss, conditioning=conditioning, steps=steps, seed=1)
-            tests = collapse(made, codes, c, space, seed=0)._asdict().items()
+            made = train_code_generator(
+                codes, c, space, loss=loss, conditioning=conditioning, steps=steps, seed=1
+            )
+            tests = check_collapse(made, codes, c, space, seed=0)._asdict().items()
             print(
                 loss,
                 conditioning,
@@ -117,13 +127,13 @@ def make(given, faces, space, generator):
         near.extend(nearest(seen, real) < net.same_person)
         return np.array(near[len(near) - len(seen) :], dtype=bool)
 
-    pool = build(
+    pool = make_pool(
         given.size,
         generator=generator,
         seed=1,
         recogniser=RECOGNISER,
         refuse=refuse,
-        watch=lambda *a: print(*a, flush=True),
+        progress=lambda *a: print(*a, flush=True),
     )
     print(f"too near to a real face: {sum(near)} of {len(near)}", flush=True)
     given.output.mkdir(parents=True, exist_ok=True)
@@ -136,7 +146,7 @@ def make(given, faces, space, generator):
 
 def seen_photos(faces, name):
     """Return how a recogniser sees registered faces."""
-    net, points = RECOGNISERS[name], on_frame(faces) * faces.rgb.shape[2] / FRAME.width
+    net, points = RECOGNISERS[name], landmarks_on_frame(faces) * faces.rgb.shape[2] / FRAME.width
     return np.concatenate([net.codes(net.chips(r, p[None])) for r, p in zip(faces.rgb, points, strict=True)])
 
 
@@ -146,7 +156,7 @@ def seen_codes(space, codes, name):
     for code in codes:
         shape = space.shapes(code[None])[0] * space.detail.shape[1] / FRAME.width
         views.append(
-            net.codes(net.chips(portrait(Surrogate(space.decode(code[None])[0], shape)), shape[None]))
+            net.codes(net.chips(draw_portrait(Surrogate(space.decode(code[None])[0], shape)), shape[None]))
         )
     return np.concatenate(views)
 

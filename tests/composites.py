@@ -17,9 +17,9 @@ import numpy as np
 
 from backgrounds import background, distract
 from heads import FACE_CENTRE, FACE_HEIGHT, OCCLUSIONS, Head
-from ksame.faces.detect import Boxes
-from ksame.geometry import transform
-from ksame.render import covered_by
+from ksame.core.boxes import Boxes
+from ksame.core.geometry import transform
+from ksame.render.cover import cover_boxes
 
 SIZES = (12, 14, 16, 18, 20, 24, 32, 44, 60, 80, 100, 140, 200, 220)  # px
 ROLLS = tuple(range(0, 360, 15))  # degrees
@@ -227,7 +227,7 @@ LIGHTS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
 
 def is_covered(true: np.ndarray, found: Boxes) -> np.ndarray:
     """Return (n,) bool: which true boxes (n, 4) would be hidden if what was found were covered."""
-    return hidden_by(true, covered_by(found.xyxy))
+    return hidden_by(true, cover_boxes(found.xyxy))
 
 
 def hidden_by(true: np.ndarray, covers: np.ndarray) -> np.ndarray:

@@ -15,8 +15,8 @@ from hypothesis import settings
 from PIL import Image
 
 import ksame
-from ksame import weights
-from ksame.represent.embedding import default_recogniser
+from ksame.models import weights
+from ksame.models.recognisers import default_recogniser
 from running import Outcome, digests
 
 Save = Callable[..., Path]

@@ -4,10 +4,10 @@ from functools import cache
 
 import numpy as np
 
-from ksame import FaceSet
-from ksame.geometry import FRAME, INNER_LIPS, LEFT_EYE, OVAL, RIGHT_EYE, register
-from ksame.represent import AppearanceSpace
-from ksame.represent.appearance import on_frame
+from ksame.core.faces import FaceSet
+from ksame.core.geometry import FRAME, INNER_LIPS, LEFT_EYE, OVAL, RIGHT_EYE, register
+from ksame.spaces import AppearanceSpace
+from ksame.spaces.appearance import landmarks_on_frame
 
 # another landmark scheme: 68 points, of which nothing but their order is known
 SIXTY_EIGHT = [*OVAL, *LEFT_EYE[::2], *RIGHT_EYE[::2], *INNER_LIPS[::2], 1, 2, 5, 61, 168, 291]
@@ -15,7 +15,7 @@ SIXTY_EIGHT = [*OVAL, *LEFT_EYE[::2], *RIGHT_EYE[::2], *INNER_LIPS[::2], 1, 2, 5
 
 @cache
 def model():
-    return AppearanceSpace.shipped()
+    return AppearanceSpace.bundled()
 
 
 def photos(n, seed=0, spread=0.7):
@@ -39,5 +39,10 @@ def sixty_eight(n=8, seed=0, scale=0.375):
     """Return n of them in the other scheme: landmarks on the frame."""
     faces = people(n, seed, scale)
     return FaceSet(
-        faces.rgb, on_frame(faces)[:, SIXTY_EIGHT], faces.xyxy, faces.score, faces.source, faces.subject
+        faces.rgb,
+        landmarks_on_frame(faces)[:, SIXTY_EIGHT],
+        faces.xyxy,
+        faces.score,
+        faces.source,
+        faces.subject,
     )

@@ -10,7 +10,7 @@ import av
 import cv2
 import numpy as np
 
-from ksame import weights
+from ksame.models import weights
 
 WIDTH, HEIGHT, FRAMES = 480, 320, 24
 
@@ -36,16 +36,16 @@ def film(
     people = [shot(name) for name in names]
     with av.open(str(path), "w") as out:
         out.metadata["title"] = "a ward round"
-        pictures = out.add_stream("libx264", rate=Fraction(30000, 1001), options={"g": "8"})
-        (pictures.width, pictures.height), pictures.pix_fmt = size, pixels
+        images = out.add_stream("libx264", rate=Fraction(30000, 1001), options={"g": "8"})
+        (images.width, images.height), images.pix_fmt = size, pixels
         tone = out.add_stream("aac", rate=16000, layout="mono") if sound else None
         for i in range(frames):
             rgb = np.full((*size[::-1], 3), 150, np.uint8)
             for row, person in enumerate(people):
                 left = 10 + 230 * row + i
                 rgb[20 : 20 + person.shape[0], left : left + person.shape[1]] = person
-            out.mux(pictures.encode(av.VideoFrame.from_ndarray(rgb, format="rgb24")))
-        out.mux(pictures.encode())
+            out.mux(images.encode(av.VideoFrame.from_ndarray(rgb, format="rgb24")))
+        out.mux(images.encode())
         if tone is not None:
             wave = np.sin(np.arange(int(16000 * sound * frames) // 30) * 0.2).astype(np.float32)[None]
             frame = av.AudioFrame.from_ndarray(wave, format="fltp", layout="mono")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ksame import weights
+from ksame.models import weights
 
 NOISE, WIDTH, LAYERS, SIDE = 3, 4, 3, 16
 MATRICES = tuple(np.random.default_rng(7).normal(size=(WIDTH, 3 * SIDE * SIDE)) / 4 for _ in range(LAYERS))
@@ -15,7 +15,7 @@ MAPPING = np.random.default_rng(8).normal(size=(NOISE, WIDTH))
 
 
 def tiny(
-    folder: Path, *, width: int = WIDTH, picture: bool = True, layers: int = LAYERS, inputs: int = 1
+    folder: Path, *, width: int = WIDTH, image: bool = True, layers: int = LAYERS, inputs: int = 1
 ) -> Path:
     """Write a generator of three layers, whose names are not in their order; or what is not one."""
     from openvino import Model, opset13, save_model
@@ -38,7 +38,7 @@ def tiny(
         total = opset13.add(total, part)
     for other in more:
         total = opset13.add(total, opset13.reduce_sum(other, opset13.constant([0, 1]), False))
-    if picture:
+    if image:
         total = opset13.reshape(total, opset13.constant(np.array([1, 3, SIDE, SIDE])), False)
     save_model(
         Model([opset13.tanh(total)], [w, *more], "synthesis"),

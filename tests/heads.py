@@ -9,10 +9,10 @@ import cv2
 import numpy as np
 
 from backgrounds import smooth
-from ksame.faces.detect import detect
-from ksame.faces.landmarks import landmarks
-from ksame.geometry import BROWS, LEFT_EYE, NOSE_TIP, OVAL, RIGHT_EYE, mean_mesh, transform
-from ksame.pool import Pool
+from ksame.core.geometry import BROWS, LEFT_EYE, NOSE_TIP, OVAL, RIGHT_EYE, mean_mesh, transform
+from ksame.methods.shift.pool import Pool
+from ksame.models.detectors import detect
+from ksame.models.landmarks import predict_meshes
 
 CANVAS = (640, 512)  # px, height and width of a head with its shoulders
 FACE_HEIGHT = 210.0  # px, from hairline to chin, on the canvas
@@ -50,13 +50,13 @@ class Head:
 
 def bundled_heads(count: int, seed: int) -> list[Head]:
     """Return heads of the bundled pool's synthetic faces, with painted hair, neck and shoulders."""
-    pool, rng = Pool.shipped(), np.random.default_rng(seed)
+    pool, rng = Pool.bundled(), np.random.default_rng(seed)
     heads = []
     for row in rng.permutation(len(pool))[:count].tolist():
-        picture = pool.picture(row)
-        assert picture is not None, "the pool with pictures is not in this copy of the package"
+        image = pool.image(row)
+        assert image is not None, "the pool with pictures is not in this copy of the package"
         matrix = _to_canvas(mean_mesh())
-        rgb, mesh = cv2.warpAffine(picture, matrix, CANVAS[::-1]), transform(matrix, mean_mesh())
+        rgb, mesh = cv2.warpAffine(image, matrix, CANVAS[::-1]), transform(matrix, mean_mesh())
         matte = np.zeros(CANVAS, np.float32)
         oval = mesh[list(OVAL)]
         middle = oval.mean(axis=0)
@@ -70,10 +70,10 @@ def drawn_heads(count: int, seed: int, *, spread: float = 0.8, **steer: float) -
 
     Portraits in which no face is found are left out: without landmarks their true box is unknown.
     """
-    from ksame.represent.generator import GeneratorSpace
-    from ksame.represent.synthesis import Generator
+    from ksame.models.generator import ImageGenerator
+    from ksame.spaces.generator_space import GeneratorSpace
 
-    space, generator, rng = GeneratorSpace.shipped(), Generator.shipped(), np.random.default_rng(seed)
+    space, generator, rng = GeneratorSpace.bundled(), ImageGenerator.bundled(), np.random.default_rng(seed)
     heads: list[Head] = []
     while len(heads) < count:
         style = space.mean[: generator.width]
@@ -84,7 +84,7 @@ def drawn_heads(count: int, seed: int, *, spread: float = 0.8, **steer: float) -
         rgb = space.draw((space.moved(code, steer) if steer else code)[None], generator, half=True)[0]
         found = detect(rgb)
         if len(found):
-            mesh, presence = landmarks(rgb, found[:1])
+            mesh, presence = predict_meshes(rgb, found[:1])
             if presence[0] > 0.5:
                 heads.append(_cut_out(rgb, mesh[0], rng))
     return heads

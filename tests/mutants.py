@@ -194,6 +194,6 @@ def _webm(path: Path, name: str) -> None:
         stream = out.add_stream("libvpx-vp9", rate=25, options={"deadline": "realtime", "cpu-used": "8"})
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         for _ in range(8):
-            picture = np.ascontiguousarray(person[:height, :width])
-            out.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+            image = np.ascontiguousarray(person[:height, :width])
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
         out.mux(stream.encode())

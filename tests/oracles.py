@@ -465,7 +465,7 @@ def noise(rgb, mask, matrix, hit, values=None):
 
 
 def link_people(evidence, line, names, rules):
-    """Link faces one pair at a time: the rule of ``faces.linking`` in plain words.
+    """Link faces one pair at a time: the rule of ``analysis.linking`` in plain words.
 
     ``evidence``: for each recogniser (codes, mean, spread, weight, same person or None). ``rules``: the
     constants of the module. Returns the sets of faces, and the reasons of every loose link that was cut.
@@ -934,9 +934,9 @@ def runs_of(row, alike):
     return [b - a for a, b in itertools.pairwise(middles)]
 
 
-def block_means(picture, size, scale):
+def block_means(image, size, scale):
     """A picture (h, w) whose pixels are the means of those in the same square of the frame."""
-    height, width = picture.shape
+    height, width = image.shape
     square = {
         (y, x): (math.floor((scale * y + 1) / size), math.floor((scale * x + 1) / size))
         for y in range(height)
@@ -944,7 +944,7 @@ def block_means(picture, size, scale):
     }
     members = {}
     for at, cell in square.items():
-        members.setdefault(cell, []).append(float(picture[at]))
+        members.setdefault(cell, []).append(float(image[at]))
     return np.array([[np.mean(members[square[y, x]]) for x in range(width)] for y in range(height)])
 
 
@@ -1229,11 +1229,11 @@ def synthesised(rows, matrices, side):
         )
         for out in range(3 * side * side)
     ]
-    picture = np.zeros((side, side, 3))
+    image = np.zeros((side, side, 3))
     for out, value in enumerate(values):
         channel, place = divmod(out, side * side)
-        picture[place // side, place % side, channel] = round((math.tanh(value) + 1) * 127.5)
-    return picture
+        image[place // side, place % side, channel] = round((math.tanh(value) + 1) * 127.5)
+    return image
 
 
 def likeliest(spread, slope, step):
@@ -1275,15 +1275,15 @@ def likest(code, others):
 def haar(bands):
     """Return (3, 2 h, 2 w) of the bands (12, h, w) of an inverse Haar wavelet, pixel by pixel."""
     _, height, width = bands.shape
-    picture = np.zeros((3, 2 * height, 2 * width))
+    image = np.zeros((3, 2 * height, 2 * width))
     for colour in range(3):
         for y in range(2 * height):
             for x in range(2 * width):
                 mean = bands[colour, y // 2, x // 2]
                 down, across, both = bands[3 + 3 * colour : 6 + 3 * colour, y // 2, x // 2]
                 up, left = 1 - 2 * (y % 2), 1 - 2 * (x % 2)
-                picture[colour, y, x] = (mean + up * down + left * across + up * left * both) / 2
-    return picture
+                image[colour, y, x] = (mean + up * down + left * across + up * left * both) / 2
+    return image
 
 
 # portraits: how near one may be to people

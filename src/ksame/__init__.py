@@ -14,26 +14,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ksame import partition, replace
-from ksame.core import (
+from ksame.core.errors import (
     CannotGuarantee,
-    FaceSet,
-    Guarantee,
     GuaranteeError,
     GuaranteeViolated,
     InputError,
     KSameError,
-    Partition,
     ResidualFace,
     UsageError,
     WeightsError,
 )
+from ksame.core.faces import FaceSet
+from ksame.core.guarantee import Guarantee
+from ksame.core.partition_type import Partition
 
 if TYPE_CHECKING:
     from ksame import attack
-    from ksame.estimator import Microaggregator
-    from ksame.pipeline import deidentify
-    from ksame.release import Release, verify
-    from ksame.report import Report, audit
+    from ksame.audit.report.result import Report
+    from ksame.audit.run import audit
+    from ksame.methods.microaggregator import Microaggregator
+    from ksame.pipeline.photos import deidentify
+    from ksame.release.verify import verify
+    from ksame.release.writer import Release
 
 __version__ = "0.1.0"
 
@@ -62,12 +64,12 @@ __all__ = [
 
 # Loaded at first use: they bring inference, codecs, tables and scikit-learn, which codes alone do not need.
 _LATER = {
-    "Microaggregator": "ksame.estimator",
+    "Microaggregator": "ksame.methods.microaggregator",
     "Release": "ksame.release",
-    "Report": "ksame.report",
+    "Report": "ksame.audit.report.result",
     "attack": "ksame",
-    "audit": "ksame.report",
-    "deidentify": "ksame.pipeline",
+    "audit": "ksame",
+    "deidentify": "ksame.pipeline.photos",
     "verify": "ksame.release",
 }
 

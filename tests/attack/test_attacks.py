@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import ksame
 import oracles
 from ksame import attack
-from ksame.core import InputError, Partition, UsageError
+from ksame.core.errors import InputError, UsageError
+from ksame.core.partition_type import Partition
 
 DIRECT = [attack.naive, attack.reverse]
 
@@ -107,10 +108,10 @@ def test_several_guesses_have_several_times_the_bound():
     assert attack.group(codes, new, k=5).rank1 == some.rank1
     with pytest.raises(UsageError, match="How many people may be named"):
         attack.group(codes, new)
-    assert attack.among(one, 30).verdict == "undecided"  # thirty twentieths promise nothing
-    assert attack.among(one, 100).rank1 == 1
+    assert attack.top_guesses(one, 30).verdict == "undecided"  # thirty twentieths promise nothing
+    assert attack.top_guesses(one, 100).rank1 == 1
     with pytest.raises(UsageError, match=r"guesses must be in \[1, 100\]. Got 0"):
-        attack.among(one, 0)
+        attack.top_guesses(one, 0)
 
 
 @given(st.data())

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import oracles
-from ksame.attack.recognise import euclidean
+from ksame.attack.recognisers import euclidean
 from ksame.attack.score import FPR, interval, score, verdict
-from ksame.core import UsageError
+from ksame.core.errors import UsageError
 
 
 def run(gallery, probes, gallery_subjects, probe_subjects, **options):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ksame.core import CannotGuarantee, UsageError, check_law
+from ksame.core.errors import CannotGuarantee, UsageError
+from ksame.core.partition_type import check_law
 from ksame.partition import METHODS
 
 pytestmark = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)

@@ -6,15 +6,15 @@ import cv2
 import numpy as np
 import pytest
 
-from ksame import media
-from ksame.represent import AppearanceSpace
+from ksame import io
+from ksame.spaces import AppearanceSpace
 
 HERE = Path(__file__).parent
 
 
 def strip() -> np.ndarray:
     """The shipped model's mean face, and it made broader and darker by its own axes."""
-    model = AppearanceSpace.shipped()
+    model = AppearanceSpace.bundled()
     codes = np.zeros((3, len(model.deviation)))
     shapes = len(model.shape_axes)
     identity = np.flatnonzero(~model.nuisance)
@@ -27,7 +27,7 @@ def strip() -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["model.png"])
 def test_the_shipped_model_draws_the_same_faces(name):
-    golden = media.read(HERE / name).astype(int)
+    golden = io.read_photo(HERE / name).astype(int)
     new = strip().astype(int)
     assert new.shape == golden.shape
     # libraries round differently: a level or two per pixel is theirs, more is ours

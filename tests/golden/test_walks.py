@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 from films import film
-from ksame import media
+from ksame import io
 from running import digests, shell
 
 pytestmark = pytest.mark.weights
@@ -55,7 +55,7 @@ def signature(path: Path) -> list[str]:
             every = [frame.to_ndarray(format="rgb24") for frame in clip.decode(video=0)]
         images = [every[i] for i in np.linspace(0, len(every) - 1, FRAMES).astype(int)]
     else:
-        images = [media.read(path)]
+        images = [io.read_photo(path)]
     cells = [cv2.resize(image, (GRID, GRID), interpolation=cv2.INTER_AREA) for image in images]
     return [cell.tobytes().hex() for cell in cells]
 

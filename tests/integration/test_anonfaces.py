@@ -11,16 +11,17 @@ from PIL import Image
 
 import generators
 import ksame
-from ksame.core import CannotGuarantee, GuaranteeViolated, UsageError, check_law
-from ksame.faces.detect import detect
-from ksame.media import decode
-from ksame.portraits.group import NON_COMMERCIAL
-from ksame.portraits.measure import look
-from ksame.portraits.surrogate import NEUTRAL, SMILING
+from ksame.core.errors import CannotGuarantee, GuaranteeViolated, UsageError
+from ksame.core.partition_type import check_law
+from ksame.io import decode
+from ksame.methods.anonfaces.group import NON_COMMERCIAL
+from ksame.methods.anonfaces.measure import measure_portraits
+from ksame.methods.anonfaces.targets import SURE_NEUTRAL_LOGIT, SURE_SMILE_LOGIT
+from ksame.models.detectors import detect
+from ksame.models.generator import ImageGenerator
 from ksame.release import read_private
-from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
-from ksame.represent.synthesis import Generator
-from ksame.tone import is_monochrome
+from ksame.render.tone import is_monochrome
+from ksame.spaces.generator_space import ATTRIBUTES, GeneratorSpace
 
 pytestmark = pytest.mark.weights
 
@@ -69,17 +70,17 @@ def test_every_published_picture_is_a_whole_portrait_with_a_face(released):
     certificate = json.loads((released / "certificate.json").read_text())
     assert len(published) == len(certificate["people_per_group"]) > 1
     for data in published:
-        picture = decode(data)
-        assert picture.shape == (1024, 1024, 3)
-        assert len(detect(picture).xyxy) == 1
-        assert (picture == picture[..., :1]).all(), "the photos are grey"
+        image = decode(data)
+        assert image.shape == (1024, 1024, 3)
+        assert len(detect(image).xyxy) == 1
+        assert (image == image[..., :1]).all(), "the photos are grey"
 
 
 def test_the_certificate_says_who_drew_and_who_judged(released):
     certificate = json.loads((released / "certificate.json").read_text())
     assert certificate["method"] == "anonfaces" and certificate["non_commercial"] is True
-    assert certificate["generator"] == GeneratorSpace.shipped().generator
-    assert certificate["map"] == GeneratorSpace.shipped().digest
+    assert certificate["generator"] == GeneratorSpace.bundled().generator
+    assert certificate["map"] == GeneratorSpace.bundled().digest
     assert set(certificate["judges"]) <= {"sface", "mobilefacenet", "facenet", "dlib"}
     assert {"stylegan", "mobilefacenet"} <= set(certificate["weights"])
     assert set(certificate["kept_together"]) == {"gender", "age band", "skin tone"}
@@ -104,21 +105,25 @@ def test_the_certificate_says_who_drew_and_who_judged(released):
 @pytest.fixture(scope="module")
 def actors(tmp_path_factory):
     """Return a folder of four drawn people, each once neutral and once smiling, NAME_EXPRESSION.png."""
-    folder, space, draws = tmp_path_factory.mktemp("actors"), GeneratorSpace.shipped(), Generator.shipped()
+    folder, space, draws = (
+        tmp_path_factory.mktemp("actors"),
+        GeneratorSpace.bundled(),
+        ImageGenerator.bundled(),
+    )
     rng, made = np.random.default_rng(3), 0
     while made < 4:
         style = np.tile(draws.styles(rng.normal(size=(1, draws.noise))), 2)[0]
         own = space.mean + 0.6 * (style - space.mean)
         both = [
             space.steered(own, {"yaw": 0.0, "gender": 4.0, "light": 60.0, "smile": smile})
-            for smile in (NEUTRAL, SMILING + 1)
+            for smile in (SURE_NEUTRAL_LOGIT, SURE_SMILE_LOGIT + 1)
         ]
-        pictures = space.draw(np.stack(both), draws, half=True)
-        seen = look(pictures, space)
+        images = space.draw(np.stack(both), draws, half=True)
+        seen = measure_portraits(images, space)
         if np.sign(seen.attributes[:, ATTRIBUTES.index("smile")]).tolist() != [-1, 1]:
             continue
-        for picture, expression in zip(pictures, ("neutral", "smiling"), strict=True):
-            Image.fromarray(picture).save(folder / f"{'abcd'[made]}_{expression}.png")
+        for image, expression in zip(images, ("neutral", "smiling"), strict=True):
+            Image.fromarray(image).save(folder / f"{'abcd'[made]}_{expression}.png")
         made += 1
     return folder
 
@@ -128,7 +133,7 @@ def with_classes(actors, tmp_path_factory):
     """Return the release of class faces, made by one's own copy of the generator with its map."""
     folder = tmp_path_factory.mktemp("classes")
     pair = generators.unpacked(folder / "pair")
-    GeneratorSpace.shipped().save(folder / "map.npz")
+    GeneratorSpace.bundled().save(folder / "map.npz")
     own = {"generator": pair, "model": folder / "map.npz"}
     how = {"method": "anonfaces", "subjects": "prefix", "expression": "keep", "seed": 1}
     ksame.deidentify(actors, 2, **how, **own).save(folder / "out")
@@ -173,7 +178,7 @@ def refused(actors, tmp_path, **how):
 
 def test_a_generator_with_one_altered_byte_has_no_map(actors, tmp_path):
     pair = generators.unpacked(tmp_path / "pair")
-    GeneratorSpace.shipped().save(tmp_path / "map.npz")
+    GeneratorSpace.bundled().save(tmp_path / "map.npz")
     weights = next(pair.glob("Mapping*.bin"))
     data = bytearray(weights.read_bytes())
     data[len(data) // 2] ^= 1

@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 import ksame
-from ksame.adhoc import obscured
-from ksame.gather import gather, sources_of
+from ksame.analysis.photos import analyse_photos
+from ksame.io.sources import find_sources
+from ksame.pipeline.adhoc import obscure_photos
 from running import digests
 
 pytestmark = pytest.mark.weights
@@ -93,7 +94,7 @@ def test_the_command_fails_for_a_promise_that_is_broken(copied, people, cli, tmp
 
 def test_black_out_leaves_chance_and_pixelation_does_not(people, tmp_path, recogniser):
     for method in ("black-out", "pixelate"):
-        obscured(people, method, strength=None if method == "black-out" else 24, seed=1).save(
+        obscure_photos(people, method, strength=None if method == "black-out" else 24, seed=1).save(
             tmp_path / method
         )
     kwargs = {"originals": people, "attackers": ["lbp", recogniser], "subjects": "prefix"}
@@ -110,7 +111,7 @@ def test_black_out_leaves_chance_and_pixelation_does_not(people, tmp_path, recog
 
 def test_an_imitation_of_k_same_is_caught(people, tmp_path):
     """Every face becomes the mean of its own k nearest: not a partition, so k people do not share a face."""
-    faces = gather(sources_of(people), scale=1.0).faces
+    faces = analyse_photos(find_sources(people), scale=1.0).faces
     flat = faces.rgb.reshape(len(faces), -1).astype(float)
     (tmp_path / "fake").mkdir()
     for name, one in zip(faces.source, flat, strict=True):

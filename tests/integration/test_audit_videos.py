@@ -11,10 +11,10 @@ import pytest
 
 import ksame
 from films import film
-from ksame import media
-from ksame.core import UsageError
-from ksame.openset import beside, shifted
-from ksame.videos import disguise
+from ksame import io
+from ksame.core.errors import UsageError
+from ksame.pipeline.openset import merge_releases, shift_photos
+from ksame.pipeline.videos import deidentify_video
 from running import digests
 
 pytestmark = pytest.mark.weights
@@ -34,7 +34,7 @@ def clips(tmp_path_factory):
 def out(clips, recogniser, tmp_path_factory):
     """Return their release."""
     folder = tmp_path_factory.mktemp("videos") / "out"
-    disguise(clips, seed=1).save(folder)
+    deidentify_video(clips, seed=1).save(folder)
     return folder
 
 
@@ -126,11 +126,11 @@ def test_who_is_in_the_gallery_can_be_said(copied, clips, people, tmp_path):
 
 
 def test_whoever_stays_visible_on_request_is_no_leak(clips, copied, tmp_path, recogniser):
-    release = disguise(clips / "both.mp4", seed=1)
-    kept = json.loads(release.private.papers["tracks/both.mp4.json"])
+    release = deidentify_video(clips / "both.mp4", seed=1)
+    kept = json.loads(release.private.attachments["tracks/both.mp4.json"])
     kept["tracks"][0]["keep"] = True
     papers = {"tracks/both.mp4.json": json.dumps(kept)}
-    release = replace(release, private=replace(release.private, papers=papers))
+    release = replace(release, private=replace(release.private, attachments=papers))
     release.save(tmp_path / "out")
     report = ksame.audit(tmp_path / "out", originals=clips, attackers=recogniser, frames=4)
     (film,) = report.films
@@ -153,9 +153,9 @@ def test_a_place_that_a_track_knows_is_looked_at_even_if_nobody_finds_a_face_the
 def test_originals_are_shown_only_when_asked(out, clips, tmp_path):
     report = ksame.audit(out, originals=clips, attackers="lbp", frames=3, show_originals=True)
     assert [len(pair.before) for pair in report.pairs] == [1, 1]
-    strip = media.decode(report.pairs[0].after)
+    strip = io.decode(report.pairs[0].after)
     assert strip.shape == (128, 3 * 128, 3)
-    assert np.abs(strip.astype(int) - media.decode(report.pairs[0].before[0])).mean() > 2
+    assert np.abs(strip.astype(int) - io.decode(report.pairs[0].before[0])).mean() > 2
     with pytest.raises(UsageError, match="must not lie in a release"):
         report.save(out / "report.html")
 
@@ -173,8 +173,8 @@ def test_photos_beside_videos_are_looked_at_too(clips, people, recogniser, tmp_p
     mixed = shutil.copytree(clips, tmp_path / "mixed")
     for name in ("00001_aa.pgm", "00002_aa.pgm"):
         shutil.copy(people / name, mixed)
-    photos = shifted(mixed, seed=1, publish="scene", subjects="prefix")
-    beside(photos, disguise(mixed, seed=1)).save(tmp_path / "out")
+    photos = shift_photos(mixed, seed=1, publish="scene", subjects="prefix")
+    merge_releases(photos, deidentify_video(mixed, seed=1)).save(tmp_path / "out")
     report = ksame.audit(tmp_path / "out", originals=mixed, attackers="lbp", frames=2)
     assert {"naive", "naive, videos"} <= {r.attack for r in report.results}
     assert {"SSIM (1 is equal)", "videos: SSIM (1 is equal)"} <= set(report.utility["measure"])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ksame import media
+from ksame import io
 from running import digests, shell, tree
 
 pytestmark = pytest.mark.weights
@@ -34,7 +34,7 @@ def bomb() -> bytes:
 
 def spoil(folder: Path) -> dict[str, str]:
     """Put every kind of file that cannot be used into a folder; return what must be said of each."""
-    whole = media.encode(media.read(folder / "00003_aa.pgm"), ".jpg")
+    whole = io.encode(io.read_photo(folder / "00003_aa.pgm"), ".jpg")
     noise = np.random.default_rng(0).bytes(len(whole) - 300)
     files = {
         "corrupt.jpg": whole[:300] + noise,
@@ -43,9 +43,9 @@ def spoil(folder: Path) -> dict[str, str]:
         "header.png": b"\x89PNG\r\n\x1a\n",
         "text.jpg": b"Dear diary, this is no photo.\n",
         "bomb.png": bomb(),
-        "sky.png": media.encode_png(np.full((300, 300, 3), (120, 160, 220), np.uint8)),
-        "dot.png": media.encode_png(np.zeros((1, 1, 3), np.uint8)),
-        "line.png": media.encode_png(np.zeros((1, 4000, 3), np.uint8)),
+        "sky.png": io.encode_png(np.full((300, 300, 3), (120, 160, 220), np.uint8)),
+        "dot.png": io.encode_png(np.zeros((1, 1, 3), np.uint8)),
+        "line.png": io.encode_png(np.zeros((1, 4000, 3), np.uint8)),
     }
     for name, data in files.items():
         (folder / name).write_bytes(data)
@@ -90,7 +90,7 @@ def test_photos_without_any_face(tmp_path, cli):
     photos = tmp_path / "photos"
     photos.mkdir()
     for number in range(3):
-        (photos / f"{number}.png").write_bytes(media.encode_png(np.full((64, 64, 3), 90 + number, np.uint8)))
+        (photos / f"{number}.png").write_bytes(io.encode_png(np.full((64, 64, 3), 90 + number, np.uint8)))
     ran = cli("run", photos, "-o", tmp_path / "out", "-k", 2, "--json")
     assert ran.code == ran.json["exit_code"] == 4
     assert ran.sentence == "No face could be used in the 3 photos given: 0.png: no face was found and 2 more."

@@ -25,8 +25,8 @@ def test_it_shows_people_their_new_faces_and_both_verdicts(shown):
     assert ran.err.count("✓") == 6
     assert re.search(r"✗ 'images/[0-9a-f]{16}\.png' was changed", ran.err)
     assert str(folder / "demo" / "report.html") in " ".join(ran.err.split("\n"))
-    with Image.open(folder / "demo" / "faces.png") as picture:
-        assert picture.width > picture.height > 500
+    with Image.open(folder / "demo" / "faces.png") as image:
+        assert image.width > image.height > 500
     page = (folder / "demo" / "report.html").read_text(encoding="utf-8")
     assert "k-anonymity with k = 5" in page
     assert "The best attacker" in page

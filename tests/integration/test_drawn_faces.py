@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import ksame
-from ksame import media
-from ksame.adhoc import nobody, obscured
-from ksame.core import UsageError, WeightsError
-from ksame.faces.detect import DETECTORS, detect
+from ksame import io
+from ksame.core.errors import UsageError, WeightsError
+from ksame.models.detectors import DETECTORS, detect
+from ksame.pipeline.adhoc import draw_synthetic_faces, obscure_photos
 
 pytestmark = pytest.mark.weights
 
@@ -17,7 +17,7 @@ def run(people, **options):
 
 
 def pictures(release):
-    return {row.input: media.decode(release.files[row.output]) for row in release.private.mapping}
+    return {row.input: io.decode(release.files[row.output]) for row in release.private.mapping}
 
 
 @pytest.mark.parametrize("publish", ["portrait", "scene"])
@@ -27,7 +27,7 @@ def test_every_new_face_is_found_by_two_detectors(method, publish, people):
     seen = list(pictures(release).values())
     for detector in ("yunet", "blazeface"):
         assert detector in DETECTORS
-        missed = [len(detect(picture, detector=detector)) == 0 for picture in seen]
+        missed = [len(detect(image, detector=detector)) == 0 for image in seen]
         assert not any(missed), f"{detector} misses {sum(missed)} of {len(missed)}"
 
 
@@ -38,7 +38,7 @@ def test_furthest_publishes_k_anonymous_faces_of_others(people):
     for row in release.private.mapping:
         shared.setdefault(release.files[row.output], set()).add(row.subject)
     assert min(map(len, shared.values())) >= 2
-    ksame.core.check_law(
+    ksame.core.partition_type.check_law(
         [release.files[row.output] for row in release.private.mapping],
         [row.subject for row in release.private.mapping],
         2,
@@ -103,23 +103,24 @@ def test_without_its_weights_nobody_is_kept_apart_and_that_is_said(people, monke
     def missing(rgb, points):
         raise WeightsError("age is not here.")
 
-    monkeypatch.setattr("ksame.apart.attributes", missing)
+    monkeypatch.setattr("ksame.analysis.strata.predict_face_attributes", missing)
     assert run(people).private.settings["notes"] == ["Gender and age were not kept apart: age is not here."]
 
 
 def test_potato_takes_its_parts_from_nobody(people):
-    donors = nobody(7)
+    donors = draw_synthetic_faces(7)
     assert donors.shape[1:] == (320, 256, 3)
     assert all(len(detect(face)) for face in donors)
-    release = obscured(people, "potato", seed=7)
+    release = obscure_photos(people, "potato", seed=7)
     assert release.guarantee.kind == "none"
     assert len(release.files) == 14
 
 
 def test_the_face_that_kdiff_starts_from_is_made_of_many_people_however_many_photos_they_have(monkeypatch):
-    from ksame import drawing, render
-    from ksame.core import Guarantee
-    from ksame.represent import AppearanceSpace
+    from ksame.core.guarantee import Guarantee
+    from ksame.methods import drawing
+    from ksame.render import portrait
+    from ksame.spaces import AppearanceSpace
     from samples import faces as made_up
 
     few = made_up(12)
@@ -128,14 +129,14 @@ def test_the_face_that_kdiff_starts_from_is_made_of_many_people_however_many_pho
 
     def count(rgb, shapes, shares, triangles):
         used.append(len(rgb))
-        return render.Surrogate(rgb[0], shapes[0])
+        return portrait.Surrogate(rgb[0], shapes[0])
 
-    monkeypatch.setattr(render, "surrogate", count)
-    space = AppearanceSpace.shipped()
+    monkeypatch.setattr(portrait, "draw_mean_face", count)
+    space = AppearanceSpace.bundled()
     codes = np.zeros((len(many), len(space.deviation)))
     plan = drawing.Plan(np.arange(len(many)), (), codes, Guarantee("none"))
-    monkeypatch.setattr(drawing, "_changed", lambda space, face, codes: [face])
-    drawing.new_faces(space, many, plan, "drop")
+    monkeypatch.setattr(drawing, "_apply_code_changes", lambda space, face, codes: [face])
+    drawing.draw_surrogates(space, many, plan, "drop")
     assert used == [12]
 
 

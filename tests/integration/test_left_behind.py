@@ -9,27 +9,31 @@ import sys
 import pytest
 
 from films import film
-from ksame import weights
-from ksame.release import PRIVATE
+from ksame.models import weights
+from ksame.release import PRIVATE_FILES
 from running import KILL, digests, places, shell, tree
 
 pytestmark = pytest.mark.weights
 
 MOMENTS = {
-    "when a network is opened": "import ksame.networks as m\nm._packed = die",
+    "when a network is opened": "from ksame.models import runtime as m\nm._int8_weights = die",
     "when a bundled network is unpacked and the cache cannot be written": (
-        "import ksame.networks as m\n"
-        "def refuse():\n    raise PermissionError\n"
+        "from ksame.models import runtime as m\n"
+        "def refuse():\n"
+        "    raise PermissionError\n"
         "m.weights.unfinished, write = refuse, m.Path.write_bytes\n"
         "m.Path.write_bytes = lambda path, data: (write(path, data), die())"
     ),
     "when the first pictures are written": (
-        "import ksame.videos as m\n"
-        "write = m.media.write_video\n"
-        "def some(drawn):\n    yield next(drawn)\n    yield next(drawn)\n    die()\n"
-        "m.media.write_video = lambda clip, path, drawn, **how: write(clip, path, some(drawn), **how)"
+        "from ksame.pipeline import video_render as m\n"
+        "write = m.io.write_video\n"
+        "def some(drawn):\n"
+        "    yield next(drawn)\n"
+        "    yield next(drawn)\n"
+        "    die()\n"
+        "m.io.write_video = lambda clip, path, drawn, **how: write(clip, path, some(drawn), **how)"
     ),
-    "when the mapping is written": "import ksame.media._write as m\nm._seal = die",
+    "when the mapping is written": "from ksame.io import photo_write as m\nm._set_times_and_sync = die",
 }
 
 
@@ -49,7 +53,7 @@ def test_the_next_run_removes_what_killed_ones_left(clip, tmp_path, tmp_path_fac
     for moment, start in MOMENTS.items():
         assert shell(*how, start=KILL + start, env=env).code == -signal.SIGKILL, moment
         left = {name for name in tree(tmp_path) if (tmp_path / name).is_file()}
-        journal = {"out.private/journal.jsonl", *(f"out.private/{name}.part" for name in PRIVATE)}
+        journal = {"out.private/journal.jsonl", *(f"out.private/{name}.part" for name in PRIVATE_FILES)}
         hidden = {name for name in left if name.startswith(".out.") and ".partial/" in name}
         finished = {name for name in left if name.startswith("out.private/finished/")}
         networks = {name for name in left if name.startswith("temp/ksame-network-")}
@@ -59,7 +63,7 @@ def test_the_next_run_removes_what_killed_ones_left(clip, tmp_path, tmp_path_fac
         seen |= networks
     assert hidden and finished and seen, "there was something to remove"
     assert shell(*how, env=env).code == 0
-    private = {f"out.private/{name}" for name in (*PRIVATE, "tracks", "tracks/a.mp4.json")}
+    private = {f"out.private/{name}" for name in (*PRIVATE_FILES, "tracks", "tracks/a.mp4.json")}
     release = {"out", "out/certificate.json", "out/images", "out/images/a.mp4"}
     assert tree(tmp_path) == {"temp", "out.private"} | private | release
     assert not [name for name in tree(cache) if name.startswith(".")]
@@ -77,9 +81,9 @@ def test_a_run_that_is_refused_removes_them_too(people, tmp_path):
 def test_a_run_leaves_that_of_another_one_alone(people, tmp_path):
     """Two runs at once to one folder: the second may fail, and neither spoils what the other writes."""
     how = ("run", people, "-o", tmp_path / "out", "--subjects", "prefix", "--method", "ksame-pixel", "-q")
-    wait = "import time\nimport ksame.media._write as m\nseal = m._seal\n"
+    wait = "import time\nfrom ksame.io import photo_write as m\nseal = m._set_times_and_sync\n"
     wait += "def slow(folder):\n    print('here', flush=True)\n    sys.stdin.readline()\n    seal(folder)\n"
-    code = f"import sys\n{wait}m._seal = slow\nfrom ksame.cli import main\nmain()"
+    code = f"import sys\n{wait}m._set_times_and_sync = slow\nfrom ksame.cli import main\nmain()"
     command = [sys.executable, "-c", code, *map(str, how)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         first.stdout.readline()

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ksame import media
-from ksame.faces.detect import detect
-from ksame.release import read_private, read_untouched, verify
-from ksame.text import read_csv
+from ksame import io
+from ksame.core.text import read_csv
+from ksame.models.detectors import detect
+from ksame.release import read_private, read_residual_faces, verify
 from mutants import mutate_photos, mutate_videos
 from running import Outcome, digests
 
@@ -44,7 +44,7 @@ def check(ran: Outcome, inputs: Path, out: Path) -> None:
     assert "Traceback" not in ran.err + ran.out
     assert "\nksame: " not in ran.err
     told = ran.json
-    assert told["untouched_faces"] == len(read_untouched(secret)), "each is listed"
+    assert told["untouched_faces"] == len(read_residual_faces(secret)), "each is listed"
     assert (ran.code == 5) == bool(told["untouched_faces"])
     failures = {row["input"]: row["reason"] for row in read_csv(secret / "failures.csv")}
     assert failures == {one["input"]: one["reason"] for one in told["failures"]}
@@ -53,11 +53,11 @@ def check(ran: Outcome, inputs: Path, out: Path) -> None:
     published = {path.relative_to(out).as_posix() for path in (out / "images").rglob("*") if path.is_file()}
     assert {row.output for row in rows} <= published
     for name in published:
-        if Path(name).suffix in media.VIDEOS:
+        if Path(name).suffix in io.VIDEO_SUFFIXES:
             # a clock with a hole in it stays so, and is read as a sign of damage
-            assert sum(1 for _ in media.frames(out / name, broken=[])) > 0
+            assert sum(1 for _ in io.read_frames(out / name, broken=[])) > 0
         else:
-            assert media.read(out / name).size
+            assert io.read_photo(out / name).size
     there = {path.name for path in inputs.iterdir()}
     kept = {Path(name).name for name in published}
     done = {name for name in there if name in kept or f"{name}.mp4" in kept} | {row.input for row in rows}
@@ -70,8 +70,8 @@ def check(ran: Outcome, inputs: Path, out: Path) -> None:
 
 def check_faces(original: Path, published: Path) -> None:
     """Check that no face of a photo is published as it was, whatever a second detector says."""
-    old, new = media.read(original), media.read(published)
-    as_it_was = media.decode(media.encode(old, published.suffix)).astype(int)
+    old, new = io.read_photo(original), io.read_photo(published)
+    as_it_was = io.decode(io.encode(old, published.suffix)).astype(int)
     for left, top, right, bottom in detect(old).xyxy.astype(int):
         face = (slice(max(top, 0), bottom + 1), slice(max(left, 0), right + 1))
         assert np.abs(new[face] - as_it_was[face]).mean() > 0.3, published

@@ -5,33 +5,34 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ksame import media
+from ksame import io
+from ksame.analysis.identify import read_subject_hints
+from ksame.analysis.photos import analyse_photos
 from ksame.attack import naive, parrot, reverse
-from ksame.attack.recognise import choose
-from ksame.attack.see import Seen, see
-from ksame.gather import Source, gather, sources_of
-from ksame.naming import read_names
-from ksame.pipeline import People, people_of, release_of
+from ksame.attack.embed import FaceEmbeddings, embed_faces
+from ksame.attack.recognisers import choose_recognisers
+from ksame.io.sources import Source, find_sources
+from ksame.pipeline.photos import IdentifiedPhotos, identify_photos, make_release
 
 pytestmark = pytest.mark.weights
-RECOGNISERS, _ = choose("eigenfaces,lbp,hog")
+RECOGNISERS, _ = choose_recognisers("eigenfaces,lbp,hog")
 
 
 @pytest.fixture(scope="module")
-def crowd(people) -> tuple[People, Seen]:
-    sources = sources_of(people)
-    found = people_of(gather(sources), read_names(sources, "prefix", 2), 2)
-    seen = see(sources, RECOGNISERS)
+def crowd(people) -> tuple[IdentifiedPhotos, FaceEmbeddings]:
+    sources = find_sources(people)
+    found = identify_photos(analyse_photos(sources), read_subject_hints(sources, "prefix", 2), 2)
+    seen = embed_faces(sources, RECOGNISERS)
     return found, seen.rows(seen.largest(len(sources)))
 
 
-def published(crowd: People, k: int, seed: int) -> tuple[Seen, float]:
+def published(gallery: IdentifiedPhotos, k: int, seed: int) -> tuple[FaceEmbeddings, float]:
     """Return what recognisers see of the face published for each photo, and the bound."""
-    release = release_of(crowd, k, seed=seed)
+    release = make_release(gallery, k, seed=seed)
     output = {row.input: row.output for row in release.private.mapping}
-    contents = [release.files[output[source.name]] for source in crowd.found.sources]
+    contents = [release.files[output[source.name]] for source in gallery.found.sources]
     unlike = list(dict.fromkeys(contents))
-    seen = see([Source(str(i), media.decode(data)) for i, data in enumerate(unlike)], RECOGNISERS)
+    seen = embed_faces([Source(str(i), io.decode(data)) for i, data in enumerate(unlike)], RECOGNISERS)
     rows = seen.largest(len(unlike))
     return seen.rows(rows[[unlike.index(data) for data in contents]]), release.guarantee.bound
 

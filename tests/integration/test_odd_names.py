@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from films import film
-from ksame import media
+from ksame import io
+from ksame.core.text import fit_name, make_visible, read_csv
 from ksame.release import read_private
-from ksame.text import fit_name, read_csv, visible
 from odd import ODD
 from running import shell, tree
 
@@ -50,8 +50,8 @@ def test_photos_of_odd_names(photos, tmp_path):
     assert [failure["input"] for failure in ran.json["failures"]] == [broken]
     assert [row["input"] for row in read_csv(secret / "failures.csv")] == [broken]
     lines = lines_of(ran.err)
-    assert any(line.startswith(f"! {visible(broken)}: ") for line in lines)
-    assert f"✓ written and verified: {visible(str(out))}" in lines
+    assert any(line.startswith(f"! {make_visible(broken)}: ") for line in lines)
+    assert f"✓ written and verified: {make_visible(str(out))}" in lines
     inputs = {name for name in tree(photos) if (photos / name).is_file()} - {broken}
     rows, _ = read_private(secret)
     assert {row.input for row in rows} == inputs
@@ -63,7 +63,7 @@ def test_photos_of_odd_names(photos, tmp_path):
     assert lines_of(told.err)
     again = shell("run", photos, "-o", out, *how)
     assert again.code == 2
-    assert lines_of(again.err)[-1].startswith(f"ksame: {visible(str(out))} already has files in it")
+    assert lines_of(again.err)[-1].startswith(f"ksame: {make_visible(str(out))} already has files in it")
     audit = shell("audit", out, "--originals", photos, "--attackers", "eigenfaces")
     assert audit.code in (0, 3, 4), audit.err
     assert lines_of(audit.err)
@@ -99,8 +99,8 @@ def test_videos_of_odd_names(recogniser, tmp_path):
     assert ran.code == 4, ran.err
     assert [failure["input"] for failure in ran.json["failures"]] == [f"{'z' * 251}.avi"]
     lines = lines_of(ran.err)
-    assert f"following faces in {visible(odd)}: 6 of 6" in lines
-    assert f"drawing {visible(odd)}: 6 of 6" in lines
+    assert f"following faces in {make_visible(odd)}: 6 of 6" in lines
+    assert f"drawing {make_visible(odd)}: 6 of 6" in lines
     assert tree(tmp_path / "out" / "images") == {"a[", odd, long}
     assert tree(tmp_path / "out.private" / "tracks") == {"a[", f"{odd}.json", fit_name(long, ".json")}
     assert shell("verify", tmp_path / "out", "--private", tmp_path / "out.private").code == 0
@@ -110,4 +110,4 @@ def test_videos_of_odd_names(recogniser, tmp_path):
 def test_a_video_whose_name_is_no_protocol(name, tmp_path, monkeypatch):
     film(tmp_path / "whole.mp4", [], frames=3, sound=None).rename(tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    assert media.probe(name).frames == 3
+    assert io.probe_video(name).frames == 3

@@ -8,9 +8,9 @@ import pytest
 
 from composites import LIGHTS, OCCLUSIONS, ROLLS, Face, compose, covered_share, empty, is_covered
 from heads import bundled_heads
-from ksame.faces.detect import detect
-from ksame.faces.search import search
-from ksame.render import covered_by
+from ksame.analysis.search import search
+from ksame.models.detectors import detect
+from ksame.render.cover import cover_boxes
 
 pytestmark = pytest.mark.weights
 
@@ -77,5 +77,5 @@ def test_the_full_search_is_ahead_of_centerface(heads, condition):
 def test_little_is_covered_where_there_is_no_face():
     photos = list(empty(np.random.default_rng(SEED), count=6, shape=SHAPE, distractors=1))
     found = [search(case.image, effort="full").xyxy for case in photos]
-    shares = [covered_share(covered_by(xyxy), (*SHAPE, 3)) for xyxy in found]
+    shares = [covered_share(cover_boxes(xyxy), (*SHAPE, 3)) for xyxy in found]
     assert np.mean(shares) <= MOST_COVERED, f"covers hide {np.round(shares, 3).tolist()} of them"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ksame.release import PRIVATE
+from ksame.release import PRIVATE_FILES
 from running import KILL, digests, places, shell, tree
 
 pytestmark = pytest.mark.weights
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.weights
 HOW = ("-k", 3, "--subjects", "prefix", "--seed", 5)
 
 MOMENTS = {
-    "before the first face": "import ksame.gather as m\nm.Journal.remember = die",
-    "when all faces are found": "import ksame.pipeline as m\nm.name_faces = die",
-    "when the pictures are written": "import ksame.release._make as m\nm.private_parts = die",
-    "when the mapping is written": "import ksame.media._write as m\nm._seal = die",
-    "before the release takes its place": "import ksame.media._write as m\nm._swap = die",
+    "before the first face": "from ksame.analysis import photos as m\nm.Checkpoint.store_boxes = die",
+    "when all faces are found": "from ksame.pipeline import photos as m\nm.identify_faces = die",
+    "when the pictures are written": "from ksame.release import writer as m\nm.write_private_parts = die",
+    "when the mapping is written": "from ksame.io import photo_write as m\nm._set_times_and_sync = die",
+    "before the release takes its place": "from ksame.io import photo_write as m\nm._swap = die",
 }
 
 
@@ -30,7 +30,7 @@ def check_leftovers(folder: Path) -> None:
     """Check what a killed run leaves: names, boxes and new faces, hidden or private; no photo, no code."""
     left = {name for name in tree(folder) if (folder / name).is_file()}
     hidden = {name for name in left if name.startswith(".out.") and ".partial/" in name}
-    private = {"journal.jsonl"} | {f"{name}.part" for name in PRIVATE}
+    private = {"journal.jsonl"} | {f"{name}.part" for name in PRIVATE_FILES}
     assert left - hidden <= {f"out.private/{name}" for name in private}
     assert all(name.endswith((".png", "certificate.json")) for name in hidden)
     assert (folder / "out.private").stat().st_mode & 0o777 == 0o700
@@ -110,7 +110,7 @@ def test_the_seed_of_a_stopped_run_is_kept(people, tmp_path, cli):
 def test_faces_that_are_remembered_are_not_searched_again(people, tmp_path, cli, monkeypatch):
     how = ("run", people, "-o", tmp_path / "out", "-k", 3, "--subjects", "prefix", "--method", "ksame-pixel")
     assert shell(*how, start=KILL + MOMENTS["when all faces are found"]).code == -signal.SIGKILL
-    monkeypatch.setattr("ksame.gather.search", lambda rgb, **_: pytest.fail("it was known"))
+    monkeypatch.setattr("ksame.analysis.photos.search", lambda rgb, **_: pytest.fail("it was known"))
     assert cli(*how, "--resume").code == 0
 
 

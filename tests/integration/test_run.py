@@ -13,10 +13,11 @@ import pytest
 from PIL import Image, ImageOps
 
 import ksame
-from ksame import demo, media
-from ksame.faces.detect import detect
-from ksame.pipeline import METHODS
-from ksame.tone import is_monochrome
+from ksame import io
+from ksame.cli import demo
+from ksame.methods.ksame import METHODS
+from ksame.models.detectors import detect
+from ksame.render.tone import is_monochrome
 from running import digests, tree
 
 pytestmark = pytest.mark.weights
@@ -47,7 +48,7 @@ def test_a_release_is_what_the_contract_says(method, people, tmp_path, cli):
 
     files = sorted((out / "images").iterdir())
     assert len(files) == 14
-    assert all(media.metadata_of(file.read_bytes()) == [] for file in files)
+    assert all(io.metadata_of(file.read_bytes()) == [] for file in files)
     assert len({path.stat().st_mtime_ns for path in (out, *out.rglob("*"))}) == 1, "times tell an order"
     assert tree(private) == PRIVATE
     assert private.stat().st_mode & 0o777 == 0o700
@@ -104,10 +105,10 @@ def test_all_partitions_can_be_chosen(people, tmp_path, cli):
 
 def test_kept_names_mirror_the_tree(photos, tmp_path, cli):
     for number, path in enumerate(sorted(photos.iterdir())):
-        picture = Image.open(path)
+        image = Image.open(path)
         to = photos / ("left" if number % 2 else "right") / f"{path.stem}.jpg"
         to.parent.mkdir(exist_ok=True)
-        picture.save(to)
+        image.save(to)
         path.unlink()
     Image.open(photos / "left/00001_ab.jpg").save(photos / "left/00001_ab.png")  # two files, one stem
     names = tree(photos) - {"left", "right"}
@@ -190,7 +191,7 @@ def test_every_face_of_a_photo_is_replaced(publish, family, tmp_path, cli, recog
     assert ran.json["published"] == (7 if publish == "portrait" else 6)
     assert len({row["output"] for row in rows}) == (2 if publish == "portrait" else 1)
     if publish == "scene":
-        old, new = media.read(photos / "couple_1.png"), media.read(out / rows[0]["output"])
+        old, new = io.read_photo(photos / "couple_1.png"), io.read_photo(out / rows[0]["output"])
         for x, y, right, bottom in detect(old).xyxy.astype(int):
             change = np.abs(new[y:bottom, x:right].astype(int) - old[y:bottom, x:right])
             assert np.median(change) > 3
@@ -207,7 +208,7 @@ def test_grey_photos_stay_grey_among_toned_ones(method, people, tmp_path):
         (toned if number % 2 else grey).save(photos / f"{path.stem}.png")
     how = {"method": method, "subjects": "prefix", "publish": "scene", "seed": 1}
     for name, data in ksame.deidentify(photos, 3, **how).files.items():
-        old, new = media.read(photos / PurePosixPath(name).name), media.decode(data)
+        old, new = io.read_photo(photos / PurePosixPath(name).name), io.decode(data)
         assert (old != new).any()
         assert is_monochrome(new)
         assert (new == new[..., :1]).all() == (old == old[..., :1]).all()
@@ -232,8 +233,8 @@ def test_scenes_keep_name_and_size_and_lose_the_metadata(people, tmp_path, cli):
     assert {name.removeprefix("images/") for name in tree(out)} >= tree(photos)
     for path in photos.iterdir():
         data = (out / "images" / path.name).read_bytes()
-        assert media.metadata_of(data) == []
-        old, new = media.read(path).astype(int), media.decode(data).astype(int)
+        assert io.metadata_of(data) == []
+        old, new = io.read_photo(path).astype(int), io.decode(data).astype(int)
         assert old.shape == new.shape
         assert np.abs(old[:8] - new[:8]).mean() < 8, "what is not a face stays, and stays where it was"
         assert (old != new).any()
@@ -250,15 +251,15 @@ def test_an_ad_hoc_method_must_be_accepted_and_claims_nothing(people, tmp_path, 
 
 def test_arrays_are_photos_too(people, tmp_path):
     grey = [np.asarray(Image.open(path)) for path in sorted(people.glob("*_aa.pgm"))]
-    pictures = [np.repeat(one[..., None], 3, axis=2) for one in grey[:6]] + grey[6:]
-    release = ksame.deidentify(pictures, 3, subjects=[f"p{i}" for i in range(12)], method="ksame-eigen")
+    images = [np.repeat(one[..., None], 3, axis=2) for one in grey[:6]] + grey[6:]
+    release = ksame.deidentify(images, 3, subjects=[f"p{i}" for i in range(12)], method="ksame-eigen")
     assert str(release.guarantee).startswith("k-anonymity with k = 3")
     assert "seed" not in repr(release)
     assert "array-" not in repr(release)
     release.save(tmp_path / "out")
     ksame.verify(tmp_path / "out", private=tmp_path / "out.private")
     with pytest.raises(ksame.UsageError, match=r"one person per photo: 12\. Got 3"):
-        ksame.deidentify(pictures, 3, subjects=["a", "b", "c"])
+        ksame.deidentify(images, 3, subjects=["a", "b", "c"])
     with pytest.raises(ksame.InputError, match=r"array-00000 must be \(h, w, 3\)"):
         ksame.deidentify(np.zeros((4, 4, 4), np.uint8), 3)
 

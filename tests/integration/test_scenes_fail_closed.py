@@ -10,8 +10,8 @@ import pytest
 
 from composites import Face, compose, empty
 from heads import bundled_heads
-from ksame import media
-from ksame.faces.detect import Boxes
+from ksame import io
+from ksame.core.boxes import Boxes
 
 pytestmark = pytest.mark.weights
 METHOD = ("--method", "pixelate", "--accept-no-guarantee")
@@ -29,7 +29,7 @@ def photos(tmp_path_factory):
         "none": next(empty(np.random.default_rng(404), count=1, shape=(400, 600), distractors=0)),
     }
     for name, case in cases.items():
-        (folder / f"{name}.png").write_bytes(media.encode_png(case.image))
+        (folder / f"{name}.png").write_bytes(io.encode_png(case.image))
     return folder, cases
 
 
@@ -51,7 +51,7 @@ def test_no_face_stays_as_it_was_and_photos_without_one_are_skipped(photos, tmp_
     assert ran.code == 4
     assert [failure["input"] for failure in ran.json["failures"]] == ["none.png"]
     for name in ("turned", "small"):
-        after = media.read(tmp_path / "out" / "images" / f"{name}.png")
+        after = io.read_photo(tmp_path / "out" / "images" / f"{name}.png")
         assert max(unchanged(cases[name].image, after, cases[name].boxes)) < 0.2
     (one,) = rows(tmp_path / "out.private" / "faceless.csv")
     assert (one["input"], one["output"]) == ("small.png", "images/small.png")
@@ -63,7 +63,7 @@ def test_photos_without_a_face_are_published_on_request(photos, tmp_path, cli):
     folder, cases = photos
     ran = cli("run", folder, "-o", tmp_path / "out", *METHOD, "--faceless", "publish", "--json")
     assert (ran.code, ran.json["failures"], ran.json["faceless_photos"]) == (0, [], 2)
-    assert (media.read(tmp_path / "out" / "images" / "none.png") == cases["none"].image).all()
+    assert (io.read_photo(tmp_path / "out" / "images" / "none.png") == cases["none"].image).all()
     certificate = json.loads((tmp_path / "out" / "certificate.json").read_text())
     assert (certificate["search"], certificate["faceless_photos"]) == ("full", 2)
     assert cli("verify", tmp_path / "out", "--private", tmp_path / "out.private").code == 0
@@ -79,7 +79,7 @@ def test_a_photo_in_which_a_face_is_seen_to_the_end_is_not_written(
     def see(rgb, known):
         return face if rgb.shape[:2] == (500, 700) else Boxes.none()
 
-    monkeypatch.setattr("ksame.scenes.visible_faces", see)
+    monkeypatch.setattr("ksame.render.scene.visible_faces", see)
     more = ("--allow-residual",) if allowed else ()
     ran = cli("run", folder, "-o", tmp_path / "out", *METHOD, "--search", "fast", *more, "--json")
     assert ran.code == ran.json["exit_code"] == 5

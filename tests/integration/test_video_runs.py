@@ -14,10 +14,11 @@ import pytest
 from PIL import Image
 
 from films import FRAMES, film, sound_of
-from ksame import media
-from ksame.core import Guarantee, GuaranteeViolated
-from ksame.release import Making, Private, Release, verify
-from ksame.videos import Disguised
+from ksame import io
+from ksame.core.errors import GuaranteeViolated
+from ksame.core.guarantee import Guarantee
+from ksame.pipeline.video_render import RenderedVideo
+from ksame.release import MakingNotes, Private, Release, verify
 from running import digests, shell, tree
 
 pytestmark = pytest.mark.weights
@@ -25,15 +26,15 @@ pytestmark = pytest.mark.weights
 # ends the process as kill -9 does, when the first clip is finished and the second begun
 KILL = """
 import os, signal
-import ksame.videos as m
-film, made = m.Disguised._filmed, []
+from ksame.pipeline import video_render as m
+film, made = m.RenderedVideo._filmed, []
 def die_at_the_second(self, path):
     made.append(path)
     if len(made) == 2:
         die = lambda frame: os.kill(os.getpid(), signal.SIGKILL)
-        m.media.write_video = lambda clip, target, drawn, **how: [die(frame) for frame in drawn]
+        m.io.write_video = lambda clip, target, drawn, **how: [die(frame) for frame in drawn]
     return film(self, path)
-m.Disguised._filmed = die_at_the_second
+m.RenderedVideo._filmed = die_at_the_second
 """
 
 
@@ -99,9 +100,9 @@ def test_a_stopped_run_goes_on_without_drawing_again(clips, whole, cli, tmp_path
     assert [set(line) for line in lines] == [{"seed"}, {"name", "stamp", "said"}], (
         "no code, no mesh, no file's name"
     )
-    drawn, film_it = [], Disguised._filmed
+    drawn, film_it = [], RenderedVideo._filmed
     monkeypatch.setattr(
-        Disguised, "_filmed", lambda self, path: drawn.append(path.name) or film_it(self, path)
+        RenderedVideo, "_filmed", lambda self, path: drawn.append(path.name) or film_it(self, path)
     )
     ran = cli(*how, "--resume", "--json", "-q")
     assert (ran.code, drawn) == (0, ["b.mp4"])
@@ -117,12 +118,12 @@ def test_a_clip_that_changed_meanwhile_is_drawn_again(clips, cli, tmp_path, monk
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ksame.release._make.private_parts", stop)
+    monkeypatch.setattr("ksame.release.writer.write_private_parts", stop)
     assert cli(*how).code == 130
     assert any((tmp_path / "out.private" / "finished").iterdir()), "Ctrl-C leaves what was done"
-    drawn, film_it = [], Disguised._filmed
+    drawn, film_it = [], RenderedVideo._filmed
     monkeypatch.setattr(
-        Disguised, "_filmed", lambda self, path: drawn.append(path.name) or film_it(self, path)
+        RenderedVideo, "_filmed", lambda self, path: drawn.append(path.name) or film_it(self, path)
     )
     assert cli(*how, "--resume").code == 130
     assert drawn == []
@@ -186,7 +187,7 @@ class Copied:
 
     def make(self, path):
         path.write_bytes(self.source.read_bytes())
-        return Making()
+        return MakingNotes()
 
 
 def test_a_video_with_metadata_is_no_release(clips, tmp_path):
@@ -240,9 +241,9 @@ def odd_files(folder):
     whole.write_bytes(whole.read_bytes()[: whole.stat().st_size * 6 // 10])
     Image.new("RGB", (64, 48)).save(folder / "still.mp4", format="png")
     (folder / "empty.mp4").touch()
-    for name, pictures in (("sound.mp4", False), ("none.mkv", True)):
+    for name, frames in (("sound.mp4", False), ("none.mkv", True)):
         with av.open(str(folder / name), "w") as out:
-            if pictures:
+            if frames:
                 video = out.add_stream("mpeg4", 25)
                 video.width, video.height = 64, 48
             voice = out.add_stream("aac", 16000, layout="mono")
@@ -266,12 +267,12 @@ def test_odd_files_are_named_and_the_rest_is_done(recogniser, cli, tmp_path):
     assert "no video stream" in reasons["sound.mp4"]
     assert "no picture" in reasons["none.mkv"]
     assert all(f"! {name}: " in ran.err for name in reasons)
-    made = {path.name: media.probe(path) for path in (out / "images").iterdir()}
+    made = {path.name: io.probe_video(path) for path in (out / "images").iterdir()}
     assert set(made) == {"good.mp4", "one.mkv", "odd.mp4", "deep.mkv", "long.mp4", "cut.mkv"}
     assert (made["one.mkv"].width, made["one.mkv"].height, made["one.mkv"].frames) == (1, 1, 3)
     assert (made["odd.mp4"].width, made["odd.mp4"].height) == (271, 311)
     assert made["deep.mkv"].bits == 10
-    assert 0 < sum(1 for _ in media.frames(out / "images" / "cut.mkv")) < FRAMES, "what is before is kept"
+    assert 0 < sum(1 for _ in io.read_frames(out / "images" / "cut.mkv")) < FRAMES, "what is before is kept"
     assert sound_of(out / "images" / "long.mp4") == sound_of(folder / "long.mp4"), "to its own end"
     assert any("deep.mkv: Shades were rounded from 10 to 8 bits" in note for note in ran.json["notes"])
     assert ran.json["people"] == 1, "one person in all of them"

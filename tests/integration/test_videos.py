@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from films import FRAMES, HEIGHT, WIDTH, film, shot, sound_of
-from ksame import media
-from ksame.faces.detect import detect
-from ksame.faces.landmarks import landmarks
-from ksame.represent.embedding import RECOGNISERS, embed
+from ksame import io
+from ksame.models.detectors import detect
+from ksame.models.landmarks import predict_meshes
+from ksame.models.recognisers import RECOGNISERS, embed
 
 pytestmark = pytest.mark.weights
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.weights
 def codes(path, recogniser):
     """Return the code of the largest face in every picture, by the recogniser that is here."""
     found = []
-    for frame in media.frames(path):
-        points, presence = landmarks(frame.rgb, detect(frame.rgb))
+    for frame in io.read_frames(path):
+        points, presence = predict_meshes(frame.rgb, detect(frame.rgb))
         if len(points) and presence[0] > 0.5:
             found.append(embed(recogniser, frame.rgb, points[:1])[0])
     return np.array(found)
@@ -44,10 +44,10 @@ def test_a_video_comes_out_with_another_face_and_all_else_kept(clip, released, r
     out, ran = released
     assert ran.code == 0, ran.err
     new = out / "images" / "ward.mp4"
-    before, after = media.probe(clip), media.probe(new)
+    before, after = io.probe_video(clip), io.probe_video(new)
     assert (after.frames, after.rate, after.width, after.height) == (FRAMES, before.rate, WIDTH, HEIGHT)
     assert sound_of(new) == sound_of(clip)
-    assert media.metadata_of_video(new) == []
+    assert io.metadata_of_video(new) == []
     old, now = codes(clip, recogniser), codes(new, recogniser)
     same = RECOGNISERS[recogniser].same_person
     assert len(now) > FRAMES / 2, "the new face is a face"
@@ -59,7 +59,7 @@ def test_a_video_comes_out_with_another_face_and_all_else_kept(clip, released, r
 
 def test_a_grey_video_stays_grey(clip, released):
     out, _ = released
-    for before, after in zip(media.frames(clip), media.frames(out / "images" / "ward.mp4"), strict=True):
+    for before, after in zip(io.read_frames(clip), io.read_frames(out / "images" / "ward.mp4"), strict=True):
         assert (before.rgb == before.rgb[..., :1]).all(), "as the clip is"
         assert (after.rgb == after.rgb[..., :1]).all()
 
@@ -83,9 +83,9 @@ def test_tracks_can_be_corrected_by_hand(clip, released, cli, tmp_path):
     ran = cli("run", clip, "-o", tmp_path / "again", "--tracks", tmp_path / "tracks", "--audio", "drop", "-q")
     assert ran.code == 0
     shown = tmp_path / "again" / "images" / "ward.mp4"
-    pairs = zip(media.frames(clip), media.frames(shown), strict=True)
+    pairs = zip(io.read_frames(clip), io.read_frames(shown), strict=True)
     assert max(np.abs(a.rgb.astype(int) - b.rgb).mean() for a, b in pairs) < 4, "kept by hand"
-    assert not media.probe(shown).sounds
+    assert not io.probe_video(shown).sounds
 
 
 def test_two_people_have_two_faces_and_one_may_stay(cli, tmp_path, recogniser):
@@ -95,8 +95,8 @@ def test_two_people_have_two_faces_and_one_may_stay(cli, tmp_path, recogniser):
     ran = cli("run", both, "-o", tmp_path / "out", "--keep", photo, "--seed", "2", "--json", "-q")
     assert (ran.code, ran.json["people"]) == (0, 2)
     assert "stay visible" in ran.json["claim"], "whoever reads the certificate is told"
-    first = next(iter(media.frames(both))).rgb.astype(int)
-    now = next(iter(media.frames(tmp_path / "out" / "images" / "both.mp4"))).rgb
+    first = next(iter(io.read_frames(both))).rgb.astype(int)
+    now = next(iter(io.read_frames(tmp_path / "out" / "images" / "both.mp4"))).rgb
     changed = np.abs(first - now).mean(axis=2)
     assert changed[:, 240:].mean() < 4 < changed[:, :240].mean()
 
@@ -113,7 +113,7 @@ def test_a_video_without_a_face_is_published_as_it_is(cli, tmp_path):
     ran = cli("run", empty, "-o", tmp_path / "out", "--json", "-q")
     assert (ran.code, ran.json["people"]) == (0, 0)
     assert "images/empty.mp4: No face was found in it: every picture is as it was." in ran.json["notes"]
-    assert media.probe(tmp_path / "out" / "images" / "empty.mp4").frames == 6
+    assert io.probe_video(tmp_path / "out" / "images" / "empty.mp4").frames == 6
 
 
 @pytest.mark.parametrize("publish", ["portrait", "scene"])
@@ -138,8 +138,8 @@ def test_stills_of_few_people(publish, people, cli, tmp_path, recogniser):
     assert (ran.code, ran.json["people"], ran.json["kind"]) == (0, 2, "none")
     seen = {}
     for path in sorted((tmp_path / "out" / "images").iterdir()):
-        rgb = media.read(path)
-        points, presence = landmarks(rgb, detect(rgb))
+        rgb = io.read_photo(path)
+        points, presence = predict_meshes(rgb, detect(rgb))
         assert presence[0] > 0.5
         assert (rgb == rgb[..., :1]).all(), "a grey photo stays grey"
         seen[path.stem] = embed(recogniser, rgb, points[:1])[0]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import ksame
-from ksame import weights
-from ksame.naming import choose_linkage
+from ksame.analysis.identify import choose_linkage
+from ksame.models import weights
 
 pytestmark = pytest.mark.weights
 

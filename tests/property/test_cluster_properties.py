@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import oracles
-from ksame.core import CannotGuarantee, Partition, check_law
-from ksame.partition import METHODS, hierarchical, judge, kmeans, parts, select
+from ksame.core.errors import CannotGuarantee
+from ksame.core.partition_type import Partition, check_law
+from ksame.partition import METHODS, hierarchical, kmeans, make_strata, partition_quality, select
 from ksame.partition.hierarchical import Linkage
 from ksame.partition.kmeans import _fill, _trade
 
@@ -23,9 +24,9 @@ tiny = reals.map(lambda x: x * 1e-200)  # squares underflow
 
 
 @st.composite
-def codes_and_k(draw, elements=(reals, grid, few, huge, tiny), most=30):
+def codes_and_k(draw, elements=(reals, grid, few, huge, tiny), max_count=30):
     """Return codes of one of many kinds, and a k that they can meet."""
-    n, d = draw(st.integers(2, most)), draw(st.integers(1, 6))
+    n, d = draw(st.integers(2, max_count)), draw(st.integers(1, 6))
     x = draw(arrays(np.float64, (n, d), elements=draw(st.sampled_from(elements))))
     if np.abs(x).max() < 1e9:
         x = x + draw(st.sampled_from([0.0, 0.0, 1e6]))
@@ -79,7 +80,7 @@ def test_trades_never_raise_the_squares_and_keep_the_sizes(case, seed, neighbour
     assert is_level(np.bincount(after).tolist())
 
 
-@given(codes_and_k(elements=(reals, grid, few), most=14), st.integers(0, 99))
+@given(codes_and_k(elements=(reals, grid, few), max_count=14), st.integers(0, 99))
 def test_no_trade_is_left_that_would_help(case, seed):
     x, k = case
     assume(len(x) >= 2 * k)
@@ -125,7 +126,7 @@ def test_kmeans_loss_against_the_optimum_is_as_stated():
 def test_judge_is_its_twin(case, seed):
     x, k = case
     labels = random_labels(len(x), k, seed)
-    found = judge(x, Partition(labels, k))
+    found = partition_quality(x, Partition(labels, k))
     x = x.astype(float) - x.mean(axis=0, dtype=float)
     scale = np.abs(x).max() or 1.0
     units = (scale, scale, scale, 1.0, scale**2 or 1.0)
@@ -162,7 +163,7 @@ def test_select_never_mixes_parts_nor_splits_people(case, method, seed):
 def test_merged_parts_are_unions_of_parts_and_all_merges_are_told(case):
     x, subjects, label, k = case
     assume(len(set(subjects.tolist())) >= k)
-    part, merges = parts(x, k, label=label, subjects=subjects, small="merge")
+    part, merges = make_strata(x, k, label=label, subjects=subjects, small="merge")
     for name in set(label.tolist()):
         assert len(set(part[label == name].tolist())) == 1
     for number in set(part.tolist()):

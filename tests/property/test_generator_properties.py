@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from ksame.core import GuaranteeViolated, check_law
-from ksame.represent.generator import ATTRIBUTES, GeneratorSpace
+from ksame.core.errors import GuaranteeViolated
+from ksame.core.partition_type import check_law
+from ksame.spaces.generator_space import ATTRIBUTES, GeneratorSpace
 
 D, X, F, R = 30, 7, 9, 3
 seeds = st.integers(0, 10**6)
@@ -86,9 +87,9 @@ def test_several_faces_of_one_crowd_keep_the_law_and_no_others(faces, k):
     outputs, subjects = zip(*faces, strict=True)
     if not oracles.law_with_several(outputs, subjects, k):
         with pytest.raises(GuaranteeViolated):
-            check_law(outputs, subjects, k, several=True)
+            check_law(outputs, subjects, k, allow_several=True)
         return
     shares = [
         sum(s == who and o == out for o, s in faces) / sum(o == out for o in outputs) for out, who in faces
     ]
-    assert check_law(outputs, subjects, k, several=True) == max(shares)
+    assert check_law(outputs, subjects, k, allow_several=True) == max(shares)

@@ -18,14 +18,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ksame import media
+from ksame import io as ksame_io
 from ksame.attack.score import Result
-from ksame.cli import _lab, _said, _shell
-from ksame.core import Guarantee, GuaranteeViolated, InputError
-from ksame.media import encode_png
-from ksame.release import Failure, Private, Release, Row, Untouched, read_private, verify
-from ksame.report.record import Film, Report
-from ksame.text import csv_cell, csv_value, fit_name, read_csv, visible, write_csv
+from ksame.audit.report.result import Report, VideoFigures
+from ksame.cli import lab_commands, shell, summary
+from ksame.core.errors import Failure, GuaranteeViolated, InputError
+from ksame.core.guarantee import Guarantee
+from ksame.core.text import csv_cell, csv_value, fit_name, make_visible, read_csv, write_csv
+from ksame.io import encode_png
+from ksame.release import MappingRow, Private, Release, ResidualRecord, read_private, verify
 from odd import ODD, names
 
 UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -52,11 +53,11 @@ class Terminal:
         self.console = Console(file=self.paper, force_terminal=is_terminal, width=10_000, soft_wrap=True)
 
     def __enter__(self) -> Terminal:
-        self.before, _shell.console = _shell.console, self.console
+        self.before, shell.console = shell.console, self.console
         return self
 
     def __exit__(self, *_: object) -> None:
-        _shell.console = self.before
+        shell.console = self.before
 
     @property
     def lines(self) -> list[str]:
@@ -70,9 +71,9 @@ class Terminal:
 @odd_examples
 @given(names)
 def test_what_is_shown_acts_on_nothing(name):
-    shown = visible(name)
+    shown = make_visible(name)
     assert not unseen(shown)
-    assert visible(shown) == shown
+    assert make_visible(shown) == shown
     assert shown.encode("utf-8")
     if not unseen(name):
         assert shown == name
@@ -119,7 +120,7 @@ def release_of(name: str) -> Release:
         "scene",
         {"subjects": "auto", "unusable_faces": 1},
         Private(
-            (Row(f"{name}.jpg", name, 0, photo), Row(film, name, 1, film)),
+            (MappingRow(f"{name}.jpg", name, 0, photo), MappingRow(film, name, 1, film)),
             {"notes": [f"{name}: a note"]},
             (Failure(f"{name}.bmp", f"{name!r} cannot be read: {name}"),),
         ),
@@ -130,18 +131,21 @@ def release_of(name: str) -> Release:
 @given(names)
 def test_a_run_is_told_in_lines_of_text(name):
     release = release_of(name)
-    figures = {**_said.summary(release, None, 1.0), "publish": "scene"}
-    untouched = [Untouched(f"images/{name}.png"), Untouched(f"images/{name}.mp4", 3, 0.1, "1 2 3 4")]
+    figures = {**summary.summary(release, None, 1.0), "publish": "scene"}
+    untouched = [
+        ResidualRecord(f"images/{name}.png"),
+        ResidualRecord(f"images/{name}.mp4", 3, 0.1, "1 2 3 4"),
+    ]
     with Terminal() as terminal:
-        _said.tell_failures(figures["failures"])
-        _said.tell(release, figures, [f"{name}: noted"], Path(name))
-        _said.tell_untouched(untouched, Path(name))
-        with _shell.progress(quiet=False) as watch:
+        summary.print_failures(figures["failures"])
+        summary.print_summary(release, figures, [f"{name}: noted"], Path(name))
+        summary.print_residual_faces(untouched, Path(name))
+        with shell.progress(quiet=False) as watch:
             watch(f"drawing {name}", 1, 1)
-        code = _shell._complain(InputError(f"{name} cannot be read."))
-    lines, shown = terminal.lines, visible(name)
+        code = shell._print_error(InputError(f"{name} cannot be read."))
+    lines, shown = terminal.lines, make_visible(name)
     assert code == 4
-    assert lines[0] == f"! {shown}.bmp: {visible(repr(name))} cannot be read: {shown}"
+    assert lines[0] == f"! {shown}.bmp: {make_visible(repr(name))} cannot be read: {shown}"
     assert f"! {shown}: noted" in lines
     assert f"✓ written and verified: {shown}" in lines or name != Path(name).name
     assert f"! images/{shown}.mp4: in picture 3 (0.10 s)" in lines
@@ -156,13 +160,13 @@ def test_a_run_is_told_in_lines_of_text(name):
 @given(names)
 def test_a_terminal_gets_no_escape_but_the_styles(name):
     with Terminal(is_terminal=True) as terminal:
-        _shell.say((name, "bold"), " ", name)
-        with _shell.progress(quiet=False) as watch:
+        shell.say((name, "bold"), " ", name)
+        with shell.progress(quiet=False) as watch:
             watch(f"drawing {name}", 1, 2)
     whole = terminal.paper.getvalue()
     first = whole.partition("\n")[0]
-    assert first == f"\x1b[1m{visible(name)}\x1b[0m {visible(name)}"
-    assert visible(name) in whole.partition("\n")[2]
+    assert first == f"\x1b[1m{make_visible(name)}\x1b[0m {make_visible(name)}"
+    assert make_visible(name) in whole.partition("\n")[2]
 
 
 @odd_examples
@@ -170,8 +174,8 @@ def test_a_terminal_gets_no_escape_but_the_styles(name):
 def test_json_is_ascii_and_gives_every_name_back(name):
     paper = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_shell.sys, "stdout", paper)
-        _shell.print_json({"failures": [{"input": name}], "release": name})
+        patch.setattr(shell.sys, "stdout", paper)
+        shell.print_json({"failures": [{"input": name}], "release": name})
     assert paper.getvalue().isascii()
     assert json.loads(paper.getvalue()) == {"failures": [{"input": name}], "release": name}
 
@@ -196,7 +200,7 @@ class Shown(HTMLParser):
 def report_of(name: str) -> Report:
     """Return what an audit found, in which everything that can be is called so."""
     seconds = np.column_stack([np.arange(3.0), np.ones(3), np.ones(3)])
-    film = Film(
+    film = VideoFigures(
         f"images/{name}.mp4", (3, 3), (1.0, 1.0), "none", (name,), 3, 3, 3, 0, 1, (), (),
         traces={"smile": seconds},
     )  # fmt: skip
@@ -224,12 +228,12 @@ def test_a_report_shows_every_name_as_text(name):
     assert not unseen(page.replace("\n", ""))
     shown = Shown(page)
     assert not shown.acting
-    assert f"images/{visible(name)}.mp4" in shown.text
-    assert f"{visible(name)}: noted" in shown.text
+    assert f"images/{make_visible(name)}.mp4" in shown.text
+    assert f"{make_visible(name)}: noted" in shown.text
     assert json.loads(report.to_json())["notes"] == [f"{name}: noted"]
     with Terminal() as terminal:
-        _lab._tell(report)
-    assert f"! {visible(name)}: noted" in terminal.lines
+        lab_commands._print_report(report)
+    assert f"! {make_visible(name)}: noted" in terminal.lines
 
 
 @odd_examples
@@ -245,10 +249,10 @@ def test_a_release_of_files_that_are_called_so_verifies(name):
         assert settings_["notes"] == release.private.settings["notes"]
         (failure,) = read_csv(Path(here, "secret", "failures.csv"))
         assert Failure(**failure) == release.private.failures[0]
-        assert [photo.name for photo in media.find([out / "images"])] in ([f"{name}.png"], [])
+        assert [photo.name for photo in ksame_io.find_photos([out / "images"])] in ([f"{name}.png"], [])
         (out / "images" / f"{name}.png").unlink()
         with pytest.raises(GuaranteeViolated) as caught, Terminal():
             verify(out)
     with Terminal() as terminal:
-        assert _shell._complain(caught.value) == 3
+        assert shell._print_error(caught.value) == 3
     assert len(terminal.lines) == 1

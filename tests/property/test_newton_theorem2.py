@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ksame.core import Partition
+from ksame.core.partition_type import Partition
 from ksame.replace import centroid, furthest, mix
 
 

@@ -8,11 +8,12 @@ from hypothesis.extra.numpy import arrays
 
 import oracles
 from ksame import replace
-from ksame.core import CannotGuarantee, GuaranteeViolated, Partition, check_law
-from ksame.replace._codes import NEAR
-from ksame.replace._pairs import led_home
+from ksame.core.errors import CannotGuarantee, GuaranteeViolated
+from ksame.core.partition_type import Partition, check_law
+from ksame.replace.codes import SAME_CODE_TOLERANCE
 from ksame.replace.furthest import _clusters
 from ksame.replace.kdiff import _steps
+from ksame.replace.pairs import maps_to_own
 
 quick = settings(max_examples=60, deadline=None)
 
@@ -94,7 +95,7 @@ def test_4_the_check_is_the_definition(faces, seed):
     codes, subjects, _ = faces
     rng = np.random.default_rng(seed)
     new = codes[rng.permutation(len(codes))] + rng.normal(size=codes.shape) * rng.uniform(0, 2)
-    home = led_home(new, subjects, codes, subjects)
+    home = maps_to_own(new, subjects, codes, subjects)
     assert (not home.any()) == oracles.is_wrong_map(new, codes, subjects)
 
 
@@ -180,7 +181,7 @@ def test_6_no_surrogate_is_an_original_unless_asked_for(codes, seed):
     spread = np.sqrt(((codes - codes.mean(axis=0)) ** 2).sum(axis=1).mean())
     groups = grouped(np.arange(len(codes)), 2, seed)
     means = oracles.mixed(codes, groups.labels, np.arange(len(codes)))
-    if (oracles.nearest_distance(means, codes) <= NEAR * spread + 1e-12).any():
+    if (oracles.nearest_distance(means, codes) <= SAME_CODE_TOLERANCE * spread + 1e-12).any():
         with pytest.raises(CannotGuarantee):
             replace.centroid(codes, groups)
         with pytest.raises(CannotGuarantee):
@@ -195,7 +196,7 @@ def test_6_no_surrogate_is_an_original_unless_asked_for(codes, seed):
             new, guarantee = method(codes, 2, rng=seed)
         except CannotGuarantee:
             continue
-        assert (oracles.nearest_distance(new, codes) > NEAR * spread).all()
+        assert (oracles.nearest_distance(new, codes) > SAME_CODE_TOLERANCE * spread).all()
         guarantee.verify(new, originals=codes)
 
 

@@ -7,13 +7,13 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ksame.faces.follow import box_of, pack, unpack
-from ksame.faces.places import between
-from ksame.faces.sight import Sightings
-from ksame.faces.steady import smooth
-from ksame.faces.track import STATES, Track, people, tracks
-from ksame.faces.tracks_json import from_json, to_json
-from ksame.geometry import LEFT_EYE, MESH, RIGHT_EYE
+from ksame.analysis.tracking.interpolate import interpolate
+from ksame.analysis.tracking.observations import Observations
+from ksame.analysis.tracking.propagate import mesh_box, pack_meshes, unpack_meshes
+from ksame.analysis.tracking.smooth import smooth_meshes
+from ksame.analysis.tracking.track import STATES, Track, build_tracks, identify_tracks
+from ksame.analysis.tracking.track_file import tracks_from_json, tracks_to_json
+from ksame.core.geometry import LEFT_EYE, MESH, RIGHT_EYE
 from oracles import interpolated, persons
 
 FACE = np.random.default_rng(0).uniform(-0.5, 0.5, (MESH, 2))
@@ -41,8 +41,8 @@ def seen(draw):
                 rows.append((t, chain, mesh, 0.9 if seen_by else 0.0, sure, code))
     rows.sort(key=lambda row: row[:2])
     mesh = np.array([row[2] for row in rows])
-    xyxy = box_of(mesh).astype(np.float32)
-    return Sightings(
+    xyxy = mesh_box(mesh).astype(np.float32)
+    return Observations(
         width=WIDTH,
         height=HEIGHT,
         frames=FRAMES,
@@ -51,7 +51,7 @@ def seen(draw):
         chain=np.array([row[1] for row in rows]),
         xyxy=xyxy,
         score=np.array([row[3] for row in rows], np.float32),
-        shape=pack(mesh, xyxy),
+        shape=pack_meshes(mesh, xyxy),
         presence=np.array([row[4] for row in rows], np.float32),
         codes=tuple(row[5] for row in rows),
     )
@@ -60,7 +60,7 @@ def seen(draw):
 @settings(max_examples=40)
 @given(seen(), st.sampled_from([None, 1.0]))
 def test_what_was_seen_is_inside_a_box_and_no_track_has_a_hole(sightings, same):
-    found = tracks(sightings, same=same)
+    found = build_tracks(sightings, same=same)
     event(f"drawn: {any(track.drawn.any() for track in found)}")
     for row in np.flatnonzero((sightings.score > 0) | (sightings.presence >= 0.5)):
         frame, box = sightings.frame[row], sightings.xyxy[row]
@@ -87,7 +87,7 @@ def test_tracks_begin_before_the_first_sighting_and_end_after_the_last(sightings
             (sightings.chain == chain) & ((sightings.score > 0) | (sightings.presence >= 0.5))
         )
         first, last = sightings.frame[rows[0]], sightings.frame[rows[-1]]
-        holds = [t for t in tracks(sightings) if first in t.frames and last in t.frames]
+        holds = [t for t in build_tracks(sightings) if first in t.frames and last in t.frames]
         assert holds
         cuts = set(sightings.cuts.tolist())
         assert any(first == 0 or first in cuts or first - 1 in t.frames for t in holds)
@@ -108,7 +108,7 @@ def test_people_are_those_of_the_naive_twin(given, same):
     for c, start, n, code in odd:
         shape = np.zeros((n, MESH, 2), np.int16)
         clips[c].append(Track(start, np.zeros((n, 4)), np.full(n, "seen"), shape, np.array([float(code)])))
-    names = people(clips, float(same))
+    names = identify_tracks(clips, float(same))
     flat = [(c, tuple(t.frames), t.code) for c in (0, 1) for t in clips[c]]
     labels = [name for some in names for name in some]
     twin = persons([(c, f, code) for c, f, code in flat], float(same))
@@ -126,12 +126,12 @@ def test_people_are_those_of_the_naive_twin(given, same):
 def test_smoothing_is_the_same_backwards_elsewhere_and_larger(t, seed, shift, scale):
     rng = np.random.default_rng(seed)
     mesh = 80 * FACE + rng.normal(0, 4, (t, 1, 2)).cumsum(axis=0) + rng.normal(0, 0.4, (t, MESH, 2))
-    calm = smooth(mesh)
+    calm = smooth_meshes(mesh)
     assert calm.shape == mesh.shape
-    moved = smooth(mesh * scale + shift)
+    moved = smooth_meshes(mesh * scale + shift)
     assert np.allclose(moved, calm * scale + shift, atol=1e-5 * scale)
     if t % 2:  # the picture in the middle is the same from both ends
-        assert np.allclose(smooth(mesh[::-1])[::-1], calm)
+        assert np.allclose(smooth_meshes(mesh[::-1])[::-1], calm)
     assert np.abs(calm - mesh).max() < 12  # it never strays: a motion is not cut off
 
 
@@ -139,7 +139,7 @@ def test_smoothing_is_the_same_backwards_elsewhere_and_larger(t, seed, shift, sc
 def test_between_is_the_naive_one(data):
     at = np.array(sorted(data.draw(st.sets(st.integers(0, 20), min_size=1))))
     values = data.draw(arrays(float, (len(at), 3), elements=st.floats(-100, 100)))
-    assert np.allclose(between(values, at, 22), interpolated(values, at, 22))
+    assert np.allclose(interpolate(values, at, 22), interpolated(values, at, 22))
 
 
 @given(st.integers(0, 10**6))
@@ -147,16 +147,16 @@ def test_packed_meshes_are_exact_to_a_fraction_of_a_pixel(seed):
     rng = np.random.default_rng(seed)
     side, at = rng.uniform(20, 800), rng.uniform(-100, 4000, 2)
     mesh = FACE * side + at
-    box = box_of(mesh).astype(np.float32)
-    assert np.abs(unpack(pack(mesh, box), box) - mesh).max() < side / 2000
+    box = mesh_box(mesh).astype(np.float32)
+    assert np.abs(unpack_meshes(pack_meshes(mesh, box), box) - mesh).max() < side / 2000
 
 
 @settings(max_examples=10)
 @given(seen())
 def test_a_file_of_tracks_brings_them_back(sightings):
     size = {"width": WIDTH, "height": HEIGHT, "frames": FRAMES}
-    found = tracks(sightings)
-    again = from_json(to_json(found, **size), **size)
+    found = build_tracks(sightings)
+    again = tracks_from_json(tracks_to_json(found, **size), **size)
     assert [t.frames for t in again] == [t.frames for t in found]
     for old, new in zip(found, again, strict=True):
         assert np.array_equal(old.state, new.state)

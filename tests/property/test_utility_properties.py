@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import oracles
-from ksame.utility import identity_consistency, measures, video, worse
-from ksame.utility.classify import kept_together
-from ksame.utility.fairness import chance
-from ksame.utility.fidelity import psnr, squared_error, ssim
-from ksame.utility.measures import diversity, entropy
-from ksame.utility.proportions import proportions
-from ksame.utility.slices import LEAST, slices
-from ksame.utility.video import flicker, over_time, pairs_alike
+from ksame.audit.utility import find_disadvantaged, identity_consistency, measures, video
+from ksame.audit.utility.classify import connected_rows
+from ksame.audit.utility.fairness import difference_p_value
+from ksame.audit.utility.fidelity import psnr, squared_error, ssim
+from ksame.audit.utility.measures import diversity, entropy
+from ksame.audit.utility.proportions import proportions
+from ksame.audit.utility.slices import MIN_PEOPLE, slices
+from ksame.audit.utility.video import flicker, pairs_alike, time_correlation
 
 grey = arrays(np.uint8, (2, 14, 13))
 few = st.integers(0, 3)
@@ -88,7 +88,7 @@ def test_proportions_are_their_definition_and_do_not_know_size_place_or_roll(see
 
 @given(st.lists(st.tuples(few, few, few), min_size=1, max_size=9))
 def test_faces_are_kept_together_that_share_something(rows):
-    parts = kept_together(*zip(*rows, strict=True))
+    parts = connected_rows(*zip(*rows, strict=True))
     found = {frozenset(np.flatnonzero(parts == part).tolist()) for part in np.unique(parts)}
     assert found == {frozenset(part) for part in oracles.kept_together(*zip(*rows, strict=True))}
 
@@ -118,17 +118,19 @@ def test_pairs_alike_is_its_definition(rows, threshold):
 @given(st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4), few), max_size=20))
 def test_expressions_over_time_are_compared_within_people(rows):
     before, after, who = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
-    found = over_time(before, after, who)
+    found = time_correlation(before, after, who)
     assert found == pytest.approx(oracles.over_time(before, after, who), nan_ok=True)
     shifted = [2 * value + 7 * person for value, person in zip(after, who, strict=True)]
-    assert over_time(before, shifted, who) == pytest.approx(found, nan_ok=True), "a mood is not a movement"
-    assert over_time(after, before, who) == pytest.approx(found, nan_ok=True)
+    assert time_correlation(before, shifted, who) == pytest.approx(found, nan_ok=True), (
+        "a mood is not a movement"
+    )
+    assert time_correlation(after, before, who) == pytest.approx(found, nan_ok=True)
 
 
 @given(arrays(np.uint8, (4, 11, 12), elements=st.integers(100, 112)), arrays(np.bool_, (11, 12)))
 def test_flicker_is_counted_where_the_original_is_still(pictures, region):
     before, after = pictures[:2], pictures[2:]
-    wanted = oracles.flicker(before, after, region, video.STILL, video.AROUND)
+    wanted = oracles.flicker(before, after, region, video.STILL_GREY_LEVELS, video.STILL_WINDOW_PX)
     assert flicker(before, after, region) == pytest.approx(wanted)
     assert flicker(before, before, region)[0] == flicker(before, before, region)[1]
 
@@ -140,7 +142,7 @@ def test_slices_of_a_label_are_complementary_and_about_enough_people(rows):
     assert parts.pop("all").all()
     if parts:
         assert (np.sum(list(parts.values()), axis=0) == 1).all()
-        assert min(len(set(who[part])) for part in parts.values()) >= LEAST
+        assert min(len(set(who[part])) for part in parts.values()) >= MIN_PEOPLE
 
 
 @given(st.integers(0, 2**32))
@@ -179,7 +181,7 @@ def test_a_set_that_was_not_changed_loses_nothing(seed):
     assert np.isnan(value["PSNR (dB)"])
     both = table[~table["original"].isna() & ~table["measure"].str.contains("LDA")]
     assert (both["original"] == both["deidentified"]).all()
-    assert worse(table).empty
+    assert find_disadvantaged(table).empty
 
 
 @given(st.integers(0, 2**32))
@@ -207,6 +209,6 @@ def test_chance_is_welchs_test_over_people(seed):
     rng = np.random.default_rng(seed)
     harm, rows = rng.normal(size=20), np.arange(20) < rng.integers(2, 18)
     expected = ttest_ind(harm[rows], harm[~rows], equal_var=False).pvalue
-    assert chance(harm, np.arange(20), rows) == pytest.approx(expected)
+    assert difference_p_value(harm, np.arange(20), rows) == pytest.approx(expected)
     twice = np.concatenate([harm, harm])  # two equal photos of everybody are no more people
-    assert chance(twice, np.tile(np.arange(20), 2), np.tile(rows, 2)) == pytest.approx(expected)
+    assert difference_p_value(twice, np.tile(np.arange(20), 2), np.tile(rows, 2)) == pytest.approx(expected)

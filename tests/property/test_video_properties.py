@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ksame.media import frames, metadata_of_video, probe, write_video
+from ksame.io import metadata_of_video, probe_video, read_frames, write_video
 
 CODECS = {".mp4": "libx264", ".mkv": "mpeg4", ".webm": "libvpx-vp9"}
 
@@ -20,9 +20,9 @@ def film(path, size, clock, times):
         (stream.height, stream.width), stream.codec_context.time_base = size, clock
         for index, time in enumerate(times):
             shot = np.full((*size, 3), 40 + 20 * index, np.uint8)
-            picture = av.VideoFrame.from_ndarray(shot).reformat(format="yuv420p")
-            picture.pts, picture.time_base = time, clock
-            out.mux(stream.encode(picture))
+            image = av.VideoFrame.from_ndarray(shot).reformat(format="yuv420p")
+            image.pts, image.time_base = time, clock
+            out.mux(stream.encode(image))
         out.mux(stream.encode(None))
     return path
 
@@ -43,9 +43,9 @@ def test_a_copy_has_the_clock_and_size_of_its_source_and_no_metadata(suffix, hei
     with tempfile.TemporaryDirectory() as folder:
         source = film(Path(folder, f"a{suffix}"), (height, width), clock, times)
         target = Path(folder, f"b{suffix}")
-        before = list(frames(source, broken=[]))
-        written = write_video(probe(source), target, before)
-        after = list(frames(target, broken=[]))
+        before = list(read_frames(source, broken=[]))
+        written = write_video(probe_video(source), target, before)
+        after = list(read_frames(target, broken=[]))
         assert metadata_of_video(target) == []
     assert [frame.time for frame in before] == [time * clock for time in times]
     assert [frame.time for frame in after] == [frame.time for frame in before]

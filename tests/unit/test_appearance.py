@@ -9,15 +9,16 @@ from hypothesis import strategies as st
 
 import drawn
 import oracles
-from ksame import FaceSet, UsageError
-from ksame.geometry import FRAME, Raster, align, procrustes
-from ksame.represent import AppearanceSpace
-from ksame.represent.appearance import (
-    TEXTURE,
+from ksame.core.errors import UsageError
+from ksame.core.faces import FaceSet
+from ksame.core.geometry import FRAME, Raster, align, procrustes
+from ksame.spaces import AppearanceSpace
+from ksame.spaces.appearance import (
+    TEXTURE_SCALE,
     _textures,
+    landmarks_on_frame,
     light_and_pose,
     nuisance_components,
-    on_frame,
     round_trip,
 )
 
@@ -91,7 +92,7 @@ def test_the_code_is_its_naive_twin():
     faces, space = trained(12, 0.9)
     codes = space.encode(faces, nuisance=True)
     a = len(space.shape_axes)
-    shapes = np.array([oracles.align(p, space.shape).ravel() for p in on_frame(faces)])
+    shapes = np.array([oracles.align(p, space.shape).ravel() for p in landmarks_on_frame(faces)])
     alpha = oracles.project(shapes, space.shape.ravel(), space.shape_axes)
     np.testing.assert_allclose(codes[:, :a], space.weight * alpha, rtol=1e-4, atol=1e-3)
     beta = oracles.project(_textures(faces, space.raster), space.texture, space.texture_axes)
@@ -166,9 +167,11 @@ def test_faces_are_drawn_as_they_were_when_all_components_are_kept():
     """Property 8: coded, drawn and warped back, a face is within 3 grey levels; twice resampled, not less."""
     faces, space = trained()
     back = space.decode(space.encode(faces, nuisance=True))
-    new = space.shapes(space.encode(faces, nuisance=True)) * TEXTURE
+    new = space.shapes(space.encode(faces, nuisance=True)) * TEXTURE_SCALE
     raster = Raster.of(space.small_shape, space.triangles, back.shape[2], back.shape[1])
-    for before, after, p, q in zip(faces.rgb, back, on_frame(faces) * TEXTURE, new, strict=True):
+    for before, after, p, q in zip(
+        faces.rgb, back, landmarks_on_frame(faces) * TEXTURE_SCALE, new, strict=True
+    ):
         pair = [raster.pull(rgb, at)[raster.covered] for rgb, at in ((before, p), (after, q))]
         assert np.abs(pair[0].astype(float) - pair[1]).mean() < 3
 
@@ -206,7 +209,7 @@ def planted(n=60, seed=0):
     """Faces with 68 landmarks and four planted quantities besides who they are: light, yaw, pitch."""
     rng = np.random.default_rng(seed)
     base = drawn.sixty_eight(1)
-    shape = on_frame(base)[0]
+    shape = landmarks_on_frame(base)[0]
     inner = np.arange(68) >= 36
     light, yaw, pitch = rng.normal(size=(3, n))
     wide, long = rng.normal(size=(2, n, 1, 1))
@@ -243,7 +246,7 @@ def test_light_and_pose_are_found_and_left_out_of_codes():
 def test_measures_of_light_and_pose_are_what_was_planted():
     faces, planted_in, _ = planted()
     space = AppearanceSpace.fit(faces)
-    shapes = align(on_frame(faces), space.shape)
+    shapes = align(landmarks_on_frame(faces), space.shape)
     measured = light_and_pose(shapes, _textures(faces, space.raster), space.raster.covered)
     found = correlation(measured, planted_in)  # light x, light y, yaw, pitch
     assert found[0, 0] > 0.99
@@ -264,7 +267,7 @@ def test_pose_takes_the_turn_and_nothing_else():
     a = len(space.shape_axes)
     turns = space.nuisance[:a]
     assert 0 < turns.sum() < a
-    mine, other = on_frame(faces)[[int(turn[:, 1].argmin()), int(turn[:, 1].argmax())]]
+    mine, other = landmarks_on_frame(faces)[[int(turn[:, 1].argmin()), int(turn[:, 1].argmax())]]
     posed = space.pose(mine, other)
     alpha = oracles.project(
         [(align(s[None], space.shape)[0] - space.shape).ravel() for s in (mine, other)],
@@ -339,7 +342,7 @@ def test_a_file_that_is_no_model_is_refused_in_one_sentence(tmp_path):
 def test_the_shipped_model_is_small_and_whole():
     from importlib import resources
 
-    file = resources.files("ksame") / "models" / "appearance.npz"
+    file = resources.files("ksame") / "models" / "data" / "appearance.npz"
     assert len(file.read_bytes()) < 5_000_000
     space = drawn.model()
     assert space.shape.shape == (468, 2)

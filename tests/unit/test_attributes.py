@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import oracles
-from ksame import UsageError, weights
-from ksame.faces import attributes as module
-from ksame.faces.attributes import AGE_BANDS, UNSURE, age_band, attributes
-from ksame.faces.detect import detect
-from ksame.faces.landmarks import landmarks
-from ksame.geometry import FRAME, MOUTH_LEFT, MOUTH_RIGHT, register, to_frame, transform
+from ksame.core.errors import UsageError
+from ksame.core.geometry import FRAME, MOUTH_LEFT, MOUTH_RIGHT, register, to_frame, transform
+from ksame.models import attributes as module
+from ksame.models import weights
+from ksame.models.attributes import AGE_BANDS, UNSURE, age_band, predict_face_attributes
+from ksame.models.detectors import detect
+from ksame.models.landmarks import predict_meshes
 from samples import faces, mesh
 
 CLASSES = {"gender": 2, "age": 81, "emotion": 7}
@@ -43,7 +44,7 @@ def some(n=3, seed=0):
 @pytest.mark.usefixtures("blind")
 @pytest.mark.parametrize("n", [0, 1, 3, 40])
 def test_every_column_has_one_row_per_face(n):
-    found = attributes(*some(n))
+    found = predict_face_attributes(*some(n))
     columns = [found.gender, found.gender_score, found.age, found.expression, found.expression_score]
     columns += [found.lightness, found.ita, *found.sure.values()]
     assert len(found) == n
@@ -54,7 +55,7 @@ def test_every_column_has_one_row_per_face(n):
 
 
 def test_networks_see_what_they_were_trained_on(blind):
-    attributes(*some(2))
+    predict_face_attributes(*some(2))
     assert blind["gender"].shape == (8, 3, 32, 32)  # 2 views and their mirror images of 2 faces
     assert blind["age"].shape == (4, 3, 64, 64)
     assert blind["emotion"].shape == (8, 64, 64, 1)
@@ -67,7 +68,7 @@ def test_networks_see_what_they_were_trained_on(blind):
 
 @pytest.mark.usefixtures("blind")
 def test_age_is_the_expectation_over_the_classes():
-    assert attributes(*some(1)).age == pytest.approx((0.25 + sum(range(1, 81))) / 81)
+    assert predict_face_attributes(*some(1)).age == pytest.approx((0.25 + sum(range(1, 81))) / 81)
 
 
 @pytest.mark.usefixtures("blind")
@@ -76,7 +77,7 @@ def test_a_wider_mouth_is_nearer_to_a_smile():
     for row, step in enumerate((0, 4, 8, 12)):
         points[row, MOUTH_LEFT, 0] -= step
         points[row, MOUTH_RIGHT, 0] += step
-    score = attributes(rgb, points).expression_score
+    score = predict_face_attributes(rgb, points).expression_score
     assert (np.diff(score) > 0).all()
 
 
@@ -106,7 +107,7 @@ def test_skin_is_the_median_of_three_discs_in_lab(seed, scale, shift):
 def test_skin_of_a_flat_colour(colour, lightness, ita, sure):
     rgb, points = some(1)
     rgb[:] = colour
-    found = attributes(rgb, points)
+    found = predict_face_attributes(rgb, points)
     assert found.lightness == pytest.approx(lightness, abs=1)
     if ita is not None:
         assert found.ita == pytest.approx(ita, abs=3)
@@ -118,14 +119,14 @@ def test_skin_half_in_shadow_is_unsure():
     rgb, points = some(1)
     points[0, module._SKIN_MESH] = [[60, 190], [196, 190], [128, 90]]
     rgb[:] = (200, 150, 120)
-    assert attributes(rgb, points).sure["skin"].all()
+    assert predict_face_attributes(rgb, points).sure["skin"].all()
     rgb[:, :, :128] //= 2
-    assert not attributes(rgb, points).sure["skin"].any()
+    assert not predict_face_attributes(rgb, points).sure["skin"].any()
 
 
 @pytest.mark.usefixtures("blind")
 def test_an_unsure_label_is_a_value_of_its_own():
-    found = attributes(*some(2))
+    found = predict_face_attributes(*some(2))
     assert not found.sure["gender"].any()  # logit 0, which leans to neither side of even
     assert found.column("gender").tolist() == [UNSURE, UNSURE]
     assert found.sure["age"].all()
@@ -161,19 +162,19 @@ def test_no_band_for_what_is_no_age(age):
 )
 def test_refuses(change, match):
     with pytest.raises(UsageError, match=match):
-        attributes(*change(*some(2)))
+        predict_face_attributes(*change(*some(2)))
 
 
 def photos(names, archive):
     return [np.array(Image.open(io.BytesIO(archive.read(f"{CSU}{n}"))).convert("RGB")) for n in names]
 
 
-def registered(pictures):
+def registered(images):
     """The largest face of each picture on the frame, with its mesh."""
     rgb, points = [], []
-    for picture in pictures:
-        found, _ = landmarks(picture, detect(picture)[:1])
-        rgb.append(register(picture, found[0]))
+    for image in images:
+        found, _ = predict_meshes(image, detect(image)[:1])
+        rgb.append(register(image, found[0]))
         points.append(transform(to_frame(found[0]), found[0]))
     return np.stack(rgb), np.stack(points)
 
@@ -185,14 +186,14 @@ def csu():
         lines = archive.read(f"{CSU}gender.txt").decode().split()
         gender = dict(zip(lines[::2], lines[1::2], strict=True))
         names = sorted(name for name in gender if name.endswith("aa.pgm"))
-        pictures = photos(names, archive)
-    return pictures, *registered(pictures), np.array([{"F": "female", "M": "male"}[gender[n]] for n in names])
+        images = photos(names, archive)
+    return images, *registered(images), np.array([{"F": "female", "M": "male"}[gender[n]] for n in names])
 
 
 @pytest.mark.weights
 def test_apparent_gender_of_people(csu):
     _, rgb, points, gender = csu
-    found = attributes(rgb, points)
+    found = predict_face_attributes(rgb, points)
     right = found.gender == gender
     assert len(right) == 30
     assert right.mean() >= 0.9
@@ -203,14 +204,14 @@ def test_apparent_gender_of_people(csu):
 
 @pytest.mark.weights
 def test_apparent_age_of_students(csu):
-    age = attributes(*csu[1:3]).age
+    age = predict_face_attributes(*csu[1:3]).age
     assert 18 < np.median(age) < 35
     assert ((age > 10) & (age < 60)).all()
 
 
 @pytest.mark.weights
 def test_grey_pictures_have_no_skin_tone(csu):
-    assert not attributes(*csu[1:3]).sure["skin"].any()
+    assert not predict_face_attributes(*csu[1:3]).sure["skin"].any()
 
 
 @pytest.mark.weights
@@ -218,16 +219,16 @@ def test_smiles_are_told_from_sober_faces():
     with zipfile.ZipFile(weights.path("csu")) as archive:
         smiling = photos(["00012ae.pgm", "00018af.pgm", "00014aj.pgm"], archive)
         sober = photos(["00019ah.pgm", "00027ae.pgm", "00021aa.pgm"], archive)
-    found = attributes(*registered(smiling + sober))
+    found = predict_face_attributes(*registered(smiling + sober))
     assert found.expression.tolist() == ["smiling"] * 3 + ["neutral"] * 3
     assert found.sure["expression"].all()
 
 
 @pytest.mark.weights
 def test_the_mirror_image_looks_alike(csu):
-    pictures, rgb, points, _ = csu
-    there = attributes(rgb[:8], points[:8])
-    back = attributes(*registered([picture[:, ::-1] for picture in pictures[:8]]))
+    images, rgb, points, _ = csu
+    there = predict_face_attributes(rgb[:8], points[:8])
+    back = predict_face_attributes(*registered([image[:, ::-1] for image in images[:8]]))
     assert np.abs(there.age - back.age).mean() < 2
     assert np.abs(there.gender_score - back.gender_score).mean() < 0.1
     assert np.abs(there.expression_score - back.expression_score).mean() < 0.1
@@ -236,8 +237,8 @@ def test_the_mirror_image_looks_alike(csu):
 @pytest.mark.weights
 def test_a_face_looks_the_same_in_any_company_and_at_half_size(csu):
     _, rgb, points, _ = csu
-    together, alone = attributes(rgb, points), attributes(rgb[4:5], points[4:5])
-    small = attributes(
+    together, alone = predict_face_attributes(rgb, points), predict_face_attributes(rgb[4:5], points[4:5])
+    small = predict_face_attributes(
         np.stack([np.array(Image.fromarray(r).reduce(2)) for r in rgb]), (points + 0.5) / 2 - 0.5
     )
     for name in ("gender_score", "age", "expression_score", "lightness", "ita"):

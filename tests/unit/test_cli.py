@@ -8,10 +8,11 @@ import pytest
 from rich.console import Console
 
 import ksame
-from ksame import weights
-from ksame.cli import _release, _said, _shell
-from ksame.core import Guarantee
-from ksame.release import Private, Release, Row, Untouched
+from ksame.cli import release_commands, summary
+from ksame.cli import shell as cli_shell
+from ksame.core.guarantee import Guarantee
+from ksame.models import weights
+from ksame.release import MappingRow, Private, Release, ResidualRecord
 from running import shell
 
 
@@ -52,7 +53,7 @@ def test_errors_of_the_system_are_sentences_too(error, code, says, cli, monkeypa
     def fail(*args, **options):
         raise error
 
-    monkeypatch.setattr(_release, "verify", fail)
+    monkeypatch.setattr(release_commands, "verify", fail)
     ran = cli("verify", "x")
     assert ran.code == code
     assert says in (ran.sentence if says else ran.err)
@@ -101,8 +102,8 @@ def test_a_copy_of_a_model_is_added(cli, tmp_path, monkeypatch):
 def test_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
     for terminal in (True, False):
         paper = io.StringIO()
-        monkeypatch.setattr(_shell, "console", Console(file=paper, force_terminal=terminal, width=80))
-        with _shell.progress(False) as watch:
+        monkeypatch.setattr(cli_shell, "console", Console(file=paper, force_terminal=terminal, width=80))
+        with cli_shell.progress(False) as watch:
             for done in range(1, 41):
                 watch("finding faces", done, 40)
         text = paper.getvalue()
@@ -112,9 +113,9 @@ def test_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
 
 def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch):
     paper = io.StringIO()
-    monkeypatch.setattr(_shell, "console", Console(file=paper, width=200, soft_wrap=True))
+    monkeypatch.setattr(cli_shell, "console", Console(file=paper, width=200, soft_wrap=True))
     rows = [
-        Row(f"[{person}]_{photo}.jpg", f"person-{person:03}", 0, "x")
+        MappingRow(f"[{person}]_{photo}.jpg", f"person-{person:03}", 0, "x")
         for person in range(30)
         for photo in range(1 + 5 * (person == 7))
     ]
@@ -127,7 +128,7 @@ def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch)
         {"subjects": "auto"},
         Private(tuple(rows), {"linked_loosely": ["person-029"]}),
     )
-    _said._tell_people(release)
+    summary._print_people(release)
     text = paper.getvalue()
     assert "[29]_0.jpg (may be several people: linked, counted as one)" in text
     assert text.count("counted as one") == 1
@@ -138,21 +139,21 @@ def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch)
 
 
 def test_json_holds_names_that_are_not_text(capsys):
-    _shell.print_json({"input": "\udcff"})
+    cli_shell.print_json({"input": "\udcff"})
     assert json.loads(capsys.readouterr().out) == {"input": "\udcff"}
 
 
 def test_untouched_faces_are_told_file_by_file_and_run_by_run(monkeypatch, tmp_path):
     paper = io.StringIO()
-    monkeypatch.setattr(_shell, "console", Console(file=paper, width=200, soft_wrap=True))
-    film = [Untouched("images/[a].mp4", frame, frame / 25, "1 2 3 4") for frame in (17, 18, 18, 19, 40)]
-    flicker = [Untouched("images/b.mp4", frame, frame / 25, "1 2 3 4") for frame in range(0, 24, 2)]
-    _said.tell_untouched([Untouched("images/c.jpg"), *film, *flicker], tmp_path)
+    monkeypatch.setattr(cli_shell, "console", Console(file=paper, width=200, soft_wrap=True))
+    film = [ResidualRecord("images/[a].mp4", frame, frame / 25, "1 2 3 4") for frame in (17, 18, 18, 19, 40)]
+    flicker = [ResidualRecord("images/b.mp4", frame, frame / 25, "1 2 3 4") for frame in range(0, 24, 2)]
+    summary.print_residual_faces([ResidualRecord("images/c.jpg"), *film, *flicker], tmp_path)
     lines = paper.getvalue().splitlines()
     assert lines[0] == "A second detector sees 18 untouched faces."
     assert lines[1] == "! images/c.jpg"
     assert lines[2] == "! images/[a].mp4: in picture 17 to 19 (0.68 to 0.76 s), 40 (1.60 s)"
     assert lines[3].endswith("18 (0.72 s) and 2 more")
     assert str(tmp_path / "untouched.csv") in lines[4]
-    _said.tell_untouched([], tmp_path)
+    summary.print_residual_faces([], tmp_path)
     assert len(paper.getvalue().splitlines()) == 5

@@ -5,7 +5,8 @@ import pytest
 
 from composites import CONDITIONS, Face, compose, covered_share, empty, hidden_by, is_covered
 from heads import OCCLUSIONS, bundled_heads
-from ksame.faces.detect import Boxes, detect
+from ksame.core.boxes import Boxes
+from ksame.models.detectors import detect
 
 SHAPE = (480, 640)
 

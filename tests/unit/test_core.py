@@ -2,17 +2,11 @@ import numpy as np
 import pytest
 
 import ksame
-from ksame import core
-from ksame.core import (
-    CannotGuarantee,
-    FaceSet,
-    Guarantee,
-    GuaranteeViolated,
-    Partition,
-    UsageError,
-    as_k,
-    check_law,
-)
+from ksame.core import guarantee
+from ksame.core.errors import CannotGuarantee, GuaranteeViolated, UsageError
+from ksame.core.faces import FaceSet
+from ksame.core.guarantee import Guarantee
+from ksame.core.partition_type import Partition, as_k, check_law
 
 
 class TestErrors:
@@ -37,7 +31,7 @@ class TestErrors:
         assert issubclass(UsageError, ValueError) and issubclass(CannotGuarantee, ValueError)
 
     def test_public_names_exist(self):
-        assert all(hasattr(core, name) for name in core.__all__)
+        assert all(hasattr(guarantee, name) for name in guarantee.__all__)
 
 
 class TestAsK:
@@ -84,11 +78,11 @@ class TestLaw:
         outputs, subjects = ["calm", "smile"] * 2, list("AABB")
         with pytest.raises(GuaranteeViolated, match="'A' is behind 2 different published faces"):
             check_law(outputs, subjects, k=2)
-        assert check_law(outputs, subjects, k=2, several=True) == 0.5
+        assert check_law(outputs, subjects, k=2, allow_several=True) == 0.5
 
     def test_two_faces_of_two_crowds_narrow_the_guess(self):
         with pytest.raises(GuaranteeViolated, match="'B' is behind 2 different published faces"):
-            check_law([0, 0, 1, 1], list("ABBC"), k=2, several=True)
+            check_law([0, 0, 1, 1], list("ABBC"), k=2, allow_several=True)
 
     @pytest.mark.parametrize(("outputs", "subjects"), [([0, 0], [1]), ([[0, 0]], [[1, 2]])])
     def test_each_output_needs_a_subject(self, outputs, subjects):
@@ -221,11 +215,11 @@ class TestGuarantee:
         assert not one <= other and not other <= one
 
     def test_k_anonymity_verifies_on_pictures(self):
-        pictures = np.zeros((5, 2, 2, 3), np.uint8)
-        Guarantee("k-anonymity", 5, 0.2).verify(pictures)
-        pictures[0, 0, 0, 0] = 1
+        images = np.zeros((5, 2, 2, 3), np.uint8)
+        Guarantee("k-anonymity", 5, 0.2).verify(images)
+        images[0, 0, 0, 0] = 1
         with pytest.raises(GuaranteeViolated, match="stands for 1"):
-            Guarantee("k-anonymity", 5, 0.2).verify(pictures)
+            Guarantee("k-anonymity", 5, 0.2).verify(images)
 
     def test_equal_means_equal_to_the_last_bit(self):
         with pytest.raises(GuaranteeViolated, match="stands for 1"):

@@ -6,14 +6,14 @@ import zipfile
 import numpy as np
 import pytest
 
-from ksame import weights
-from ksame.apart import Looks
-from ksame.core import WeightsError
-from ksame.experiments import anonfaces, anonfaces_drawn, anonfaces_view
-from ksame.experiments.base import load
+from ksame.analysis.strata import PredictedAttributes
+from ksame.core.errors import WeightsError
+from ksame.lab.experiments import anonfaces, anonfaces_data, anonfaces_portraits
+from ksame.lab.experiments.base import load
+from ksame.methods.anonfaces import portrait_search
+from ksame.models import weights
+from ksame.models.generator import ImageGenerator
 from ksame.partition import hierarchical
-from ksame.portraits import surrogate
-from ksame.represent.synthesis import Generator
 
 PEOPLE = 10
 
@@ -40,16 +40,16 @@ def data(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def quick(recogniser, monkeypatch):
     """Only networks that are here, so that none is fetched for a test; fewer runs."""
-    here = [name for name in anonfaces_view.NETWORKS if weights.cached(name)]
-    monkeypatch.setattr(anonfaces_view, "NETWORKS", here[:2])
+    here = [name for name in anonfaces_data.NETWORKS if weights.cached(name)]
+    monkeypatch.setattr(anonfaces_data, "NETWORKS", here[:2])
     monkeypatch.setattr(anonfaces, "KS", (2, 5))
     monkeypatch.setattr(anonfaces, "SEEDS", 2)
     monkeypatch.setattr(anonfaces, "RUNS", 2)
     monkeypatch.setattr(anonfaces, "PROBES", 6)
-    for module, name in ((anonfaces, "DRAWN"), (anonfaces_drawn, "KS")):
+    for module, name in ((anonfaces, "PORTRAIT_KS"), (anonfaces_portraits, "KS")):
         monkeypatch.setattr(module, name, (5,))
-    monkeypatch.setattr(surrogate, "_TRIES", 0)
-    monkeypatch.setattr(surrogate, "_CORRECTIONS", 0)
+    monkeypatch.setattr(portrait_search, "_EXTRA_TRIES", 0)
+    monkeypatch.setattr(portrait_search, "_CORRECTIONS_MAX", 0)
 
 
 @pytest.fixture
@@ -57,13 +57,13 @@ def no_generator(monkeypatch):
     def missing():
         raise WeightsError("stylegan is not here.")
 
-    monkeypatch.setattr(Generator, "shipped", missing)
+    monkeypatch.setattr(ImageGenerator, "bundled", missing)
     monkeypatch.setattr(anonfaces, "KS", (5,))
 
 
 @pytest.fixture
 def view(data):
-    return anonfaces_view.view_of(data)
+    return anonfaces_data.neutral_faces(data)
 
 
 def drawn_well(outcome):
@@ -96,7 +96,7 @@ def test_losses(data):
     assert set(table["k"]) == {2, 5}
     styles = [what for what in table["what"].unique() if "StyleGAN" in what]
     # beside every clustering and every embedding; the first of these is the generator's own line
-    assert len(styles) == 3 + len(anonfaces_view.NETWORKS) + 1
+    assert len(styles) == 3 + len(anonfaces_data.NETWORKS) + 1
     related = set(table.loc[table["stage"] == "related", "what"])
     assert related == {"k-Same-M", "k-Same-Eigen", anonfaces.RELEASED}
     assert (table["ours: rank-1 (%)"] <= table["1/k (%)"] + 1e-9).all(), "one face for k people is named once"
@@ -127,7 +127,7 @@ def test_risk_assessment(data):
 
 
 def test_weights_of_styles(view):
-    able, groups = anonfaces_drawn.painter(view), hierarchical(view.seen, 5)
+    able, groups = anonfaces_portraits.style_reader(view), hierarchical(view.seen, 5)
     plain = able.means(view, groups)
     for rows in groups.groups:
         assert (plain[rows] == plain[rows[0]]).all()
@@ -138,7 +138,7 @@ def test_weights_of_styles(view):
 
 
 def test_a_picture_without_a_face_is_nobody(view):
-    seen = anonfaces_drawn.seen_in(view, np.zeros((1, 64, 64, 3), np.uint8))
+    seen = anonfaces_portraits.embed_portraits(view, np.zeros((1, 64, 64, 3), np.uint8))
     assert seen.shape == (1, view.seen.shape[1])
     assert np.isnan(seen).all()
 
@@ -172,30 +172,34 @@ def test_recognition_is_within_the_bound_and_the_same_each_time(data, no_generat
 
 def test_weights_leave_who_is_found_less(view):
     groups = hierarchical(view.seen, 5)
-    even = anonfaces_view.adjusted(view._replace(threshold=0.0), groups)
+    even = anonfaces_data.risk_adjusted_weights(view._replace(threshold=0.0), groups)
     np.testing.assert_allclose(even, 0.2)
     rows = groups.groups[0]
-    rgb, points = anonfaces_view._portrait(view, rows)
-    far = np.linalg.norm(view.seen[rows] - anonfaces_view.codes_of(view.eye, rgb[None], points[None]), axis=1)
-    nearest = anonfaces_view.adjusted(view._replace(threshold=float(np.sort(far)[:2].mean())), groups)
+    rgb, points = anonfaces_data._portrait(view, rows)
+    far = np.linalg.norm(
+        view.seen[rows] - anonfaces_data.recogniser_codes(view.eye, rgb[None], points[None]), axis=1
+    )
+    nearest = anonfaces_data.risk_adjusted_weights(
+        view._replace(threshold=float(np.sort(far)[:2].mean())), groups
+    )
     assert nearest[rows[far.argmin()]] < 0.2
     assert nearest[rows].sum() == pytest.approx(1)
 
 
 def test_what_nobody_tells_is_looked_at(data, monkeypatch):
     bare = dataclasses.replace(data.faces, labels={})
-    seen = Looks(*(np.full(len(bare), value) for value in ("female", "under 35", "neutral")))
-    monkeypatch.setattr(anonfaces_view, "looks", lambda faces: seen)
-    gender, age = anonfaces_view.labels_of(bare)
+    seen = PredictedAttributes(*(np.full(len(bare), value) for value in ("female", "under 35", "neutral")))
+    monkeypatch.setattr(anonfaces_data, "predict_attributes", lambda faces: seen)
+    gender, age = anonfaces_data.labels_or_predictions(bare)
     assert set(gender) == {"female"}
     assert set(age) == {"under 35"}
-    assert set(anonfaces_view.labels_of(data.faces)[1]) == {"under 35", "55 and over"}
+    assert set(anonfaces_data.labels_or_predictions(data.faces)[1]) == {"under 35", "55 and over"}
 
 
 def test_without_any_network_that_is_said(monkeypatch):
     def missing(name):
         raise WeightsError(f"{name} is not here.")
 
-    monkeypatch.setattr(anonfaces_view, "choose", missing)
+    monkeypatch.setattr(anonfaces_data, "choose_recognisers", missing)
     with pytest.raises(WeightsError, match="is not here"):
-        anonfaces_view._networks()
+        anonfaces_data._networks()

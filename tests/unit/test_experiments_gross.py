@@ -4,12 +4,19 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from ksame import weights
-from ksame.core import FaceSet
-from ksame.experiments import gross, gross_lab
-from ksame.experiments.base import Data
-from ksame.experiments.face_images import attackers
-from ksame.experiments.gross_lab import Lab, Level, classified, draws_of, k_same, tasks
+from ksame.core.faces import FaceSet
+from ksame.lab.experiments import gross, gross_setup
+from ksame.lab.experiments.base import ExperimentData
+from ksame.lab.experiments.face_images import attackers
+from ksame.lab.experiments.gross_setup import (
+    DeidentifiedFaces,
+    GrossSetup,
+    cross_validated_accuracy,
+    k_same,
+    random_splits,
+    tasks,
+)
+from ksame.models import weights
 from twice import twice
 
 pytestmark = pytest.mark.weights
@@ -23,13 +30,13 @@ def data(recogniser):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(gross_lab, "attackers", lambda: attackers(count=1))
-    monkeypatch.setattr(gross_lab, "DRAWS", 2)
+    monkeypatch.setattr(gross_setup, "attackers", lambda: attackers(count=1))
+    monkeypatch.setattr(gross_setup, "DRAWS", 2)
 
 
 @pytest.fixture
 def lab(data):
-    return Lab.of(data)
+    return GrossSetup.of(data)
 
 
 def drawn_well(outcome):
@@ -67,7 +74,7 @@ def test_figures_6_8_without_genders(data, monkeypatch):
     monkeypatch.setattr(gross, "SIGMAS", (14, 25))
     monkeypatch.setattr(gross, "BLOCKS", (9, 15))
     monkeypatch.setattr(gross, "KS", (2,))
-    table = drawn_well(gross.EXPERIMENTS["gross05-fig6-8"](Data(plain, data.points, data.folder)))
+    table = drawn_well(gross.EXPERIMENTS["gross05-fig6-8"](ExperimentData(plain, data.points, data.folder)))
     assert "gender" not in table
     assert len(table) == 1 + 2 + 2 + 2
 
@@ -97,7 +104,7 @@ def test_figure_8_the_block_is_found(data):
 
 def test_draws_keep_trainers_out_and_photos_apart(lab):
     for apart in (True, False):
-        for draw in draws_of(lab, share=0.3, apart=apart):
+        for draw in random_splits(lab, share=0.3, apart=apart):
             assert (lab.subjects[draw.gallery] == lab.subjects[draw.probes]).all()
             assert not set(draw.gallery) & set(draw.probes)
             assert len(draw.probes) == (7 if apart else 10)
@@ -110,7 +117,7 @@ def test_select_never_mixes_labels(lab):
     gender = tasks(lab)["gender"][rows]
     for group in np.unique(level.groups):
         assert len(np.unique(gender[level.groups == group])) == 1
-        assert len(np.unique(level.pictures[level.groups == group], axis=0)) == 1
+        assert len(np.unique(level.images[level.groups == group], axis=0)) == 1
 
 
 def test_classified_as_an_svm_written_out():
@@ -126,7 +133,7 @@ def test_classified_as_an_svm_written_out():
         right += (
             SVC(kernel="linear", C=10).fit(x[~test] / 255, y[~test]).predict(x[test] / 255) == y[test]
         ).sum()
-    assert classified(x, y, np.arange(40), seed=1) == pytest.approx(100 * right / 40)
+    assert cross_validated_accuracy(x, y, np.arange(40), seed=1) == pytest.approx(100 * right / 40)
 
 
 def test_copies_in_several_folds_flatter():
@@ -136,10 +143,10 @@ def test_copies_in_several_folds_flatter():
     y = (np.arange(20) % 2 == 0).repeat(5)
     groups = np.arange(20).repeat(5)
     for rbf in (False, True):
-        assert classified(x, y, np.arange(100), seed=1, rbf=rbf) == 100
-        assert classified(x, y, groups, seed=1, rbf=rbf) < 80
+        assert cross_validated_accuracy(x, y, np.arange(100), seed=1, rbf=rbf) == 100
+        assert cross_validated_accuracy(x, y, groups, seed=1, rbf=rbf) < 80
 
 
 def test_one_class_is_no_question(lab):
-    level = Level(lab.cut, np.arange(len(lab.cut)))
-    assert gross_lab.told_apart(lab, level, np.ones(len(lab.cut), bool), 1) == (100, 100)
+    level = DeidentifiedFaces(lab.cut, np.arange(len(lab.cut)))
+    assert gross_setup.classification_accuracy(lab, level, np.ones(len(lab.cut), bool), 1) == (100, 100)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from ksame import weights
-from ksame.attack.recognise import deep
-from ksame.core import WeightsError
-from ksame.experiments import face_images, newton
-from ksame.experiments.base import codes_of
-from ksame.experiments.face_images import Window, attackers, eigenfaces, named
-from ksame.geometry import GROUND
-from ksame.represent.eigen import principal
+from ksame.attack.recognisers import deep_recogniser
+from ksame.core.errors import WeightsError
+from ksame.core.geometry import BACKGROUND_GREY
+from ksame.lab.experiments import face_images, newton, newton_setup
+from ksame.lab.experiments.base import recogniser_codes
+from ksame.lab.experiments.face_images import Window, attackers, cmc_percent, eigenfaces
+from ksame.models import weights
+from ksame.spaces.eigen import principal
 from twice import twice
 
 pytestmark = pytest.mark.weights
@@ -24,12 +24,12 @@ def data(recogniser):
 
 @pytest.fixture(autouse=True)
 def one_network(monkeypatch):
-    monkeypatch.setattr(newton, "attackers", lambda: attackers(count=1))
+    monkeypatch.setattr(newton_setup, "attackers", lambda: attackers(count=1))
 
 
 @pytest.fixture(scope="module")
 def window(data):
-    return Window.of(data, across=newton.ACROSS)
+    return Window.of(data, across=newton_setup.FACE_WIDTH_PX)
 
 
 def drawn_well(outcome):
@@ -86,7 +86,7 @@ def test_figure_18_nobody_is_named_more_often_than_one_in_k(data, monkeypatch):
 
 def test_k_same_gives_a_group_one_mean(window, data):
     x = window.pixels(window.cut(data.only("neutral").faces.rgb, grey=True))
-    space = newton.Eigen(*principal(x, keep=0.95)[:2])
+    space = newton.EigenBasis(*principal(x, keep=0.95)[:2])
     new = newton.k_same(x, 3, space=space, eigen=False, seed=1)
     faces, which, count = np.unique(new, axis=0, return_inverse=True, return_counts=True)
     assert count.min() >= 3
@@ -100,8 +100,8 @@ def test_k_same_gives_a_group_one_mean(window, data):
 def test_a_window_shows_faces_and_nothing_else(window, data):
     cut = window.cut(data.faces.rgb)
     assert cut.shape[1:3] == window.inside.shape
-    assert (cut[:, ~window.inside] == GROUND).all()
-    np.testing.assert_array_equal(window.pictures(window.pixels(cut)), cut)
+    assert (cut[:, ~window.inside] == BACKGROUND_GREY).all()
+    np.testing.assert_array_equal(window.images(window.pixels(cut)), cut)
     black = window.altered(cut, "black-out")
     assert len(np.unique(black, axis=0)) == 1
 
@@ -120,7 +120,7 @@ def test_equal_pictures_are_looked_at_once(window, data):
     cut = window.cut(data.faces.rgb[[0, 1, 0, 0]])
     codes = window.codes(who, cut)
     mesh = np.broadcast_to(window.mesh, (2, *window.mesh.shape))
-    np.testing.assert_allclose(codes, codes_of(who, cut[:2], mesh)[[0, 1, 0, 0]], atol=1e-6)
+    np.testing.assert_allclose(codes, recogniser_codes(who, cut[:2], mesh)[[0, 1, 0, 0]], atol=1e-6)
 
 
 def test_eigenfaces_by_hand():
@@ -136,14 +136,16 @@ def test_eigenfaces_by_hand():
 
 def test_without_differences_eigenfaces_guesses():
     same = np.ones((5, 3))
-    assert named(eigenfaces(same), same, same, np.arange(5)).tolist() == pytest.approx([20, 40, 60, 80, 100])
+    assert cmc_percent(eigenfaces(same), same, same, np.arange(5)).tolist() == pytest.approx(
+        [20, 40, 60, 80, 100]
+    )
 
 
 def test_attackers_are_those_that_are_there(monkeypatch):
-    assert attackers(count=1)[0].name in face_images.QUICK
+    assert attackers(count=1)[0].name in face_images.NETWORKS_BY_SPEED
     monkeypatch.setattr(face_images.weights, "cached", lambda name: None)
     monkeypatch.setattr(face_images.weights, "fetchable", lambda name: name == "facenet")
-    assert [who.name for who in attackers()] == [deep("facenet").name]
+    assert [who.name for who in attackers()] == [deep_recogniser("facenet").name]
     monkeypatch.setattr(face_images.weights, "fetchable", lambda name: False)
     with pytest.raises(WeightsError, match="go online"):
         attackers()

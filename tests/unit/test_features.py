@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import drawn
 import oracles
-from ksame.geometry import BROWS, LEFT_EYE, MESH, OVAL, RIGHT_EYE, similarity, transform
-from ksame.masking import features
-from ksame.masking.features import EYES, FEATURES, LOWER, MOUTH, UPPER
+from ksame.core.geometry import BROWS, LEFT_EYE, MESH, OVAL, RIGHT_EYE, similarity, transform
+from ksame.render.overlay import features
+from ksame.render.overlay.features import EYE_POINTS, FEATURES, LOWER_LIP, MOUTH_POINTS, UPPER_LIP
 
 quick = settings(max_examples=20, deadline=None)
 seeds = st.integers(0, 999)
@@ -27,11 +27,14 @@ def test_features_move_as_a_whole_and_the_rest_as_it_is_told(seed):
 
     def whole(name, point):
         feature = FEATURES[name]
-        if feature is MOUTH:
+        if feature is MOUTH_POINTS:
             return point + move[feature].mean(axis=0)
         return transform(similarity(own[feature], own[feature] + move[feature]), point)
 
-    found, expected = features.in_form(move, own), oracles.in_form(move, own, FEATURES, whole, features.NEAR)
+    found, expected = (
+        features.rigid_feature_move(move, own),
+        oracles.in_form(move, own, FEATURES, whole, features.FEATURE_REACH_PX),
+    )
     for ring in (LEFT_EYE, RIGHT_EYE):  # both lids alike
         lids = list(ring[:8:-1]), list(ring[1:8])
         expected[lids[0]] = expected[lids[1]] = (expected[lids[0]] + expected[lids[1]]) / 2
@@ -42,9 +45,9 @@ def test_features_move_as_a_whole_and_the_rest_as_it_is_told(seed):
 
 def test_what_is_shut_stays_shut():
     closed = shape()
-    for upper, lower in ((UPPER, LOWER), *features._LIDS):
+    for upper, lower in ((UPPER_LIP, LOWER_LIP), *features._LIDS):
         closed[upper] = closed[lower]
-    moved = closed + features.in_form(np.random.default_rng(0).normal(size=(MESH, 2)), closed)
+    moved = closed + features.rigid_feature_move(np.random.default_rng(0).normal(size=(MESH, 2)), closed)
     np.testing.assert_allclose(moved[[159, 386, 13]], moved[[145, 374, 14]], atol=1e-9)
 
 
@@ -52,16 +55,16 @@ def test_what_is_shut_stays_shut():
 @given(seeds)
 def test_lids_and_brows_are_livelier_and_nothing_else(seed):
     own, now = shape(), shape(seed, 0.3)
-    lively = features.livelier(now, own)
-    np.testing.assert_allclose(features.livelier(own, own), own)  # at rest nothing is added
+    lively = features.amplify_expression(now, own)
+    np.testing.assert_allclose(features.amplify_expression(own, own), own)  # at rest nothing is added
     brows = [*BROWS[0], *BROWS[1]]
-    others = np.setdiff1d(np.arange(MESH), [*EYES, *brows])
+    others = np.setdiff1d(np.arange(MESH), [*EYE_POINTS, *brows])
     np.testing.assert_array_equal(lively[others], now[others])
-    np.testing.assert_array_equal(lively[EYES, 0], now[EYES, 0])
+    np.testing.assert_array_equal(lively[EYE_POINTS, 0], now[EYE_POINTS, 0])
     corners = [33, 133]
     off, usual, new = (mesh[105, 1] - mesh[corners, 1].mean() for mesh in (now, own, lively))
     # the corners of the eye are livelier too
-    assert new - usual == pytest.approx(features.RAISED * (off - usual), abs=features.LIDS)
+    assert new - usual == pytest.approx(features.BROW_RAISE_GAIN * (off - usual), abs=features.LID_GAIN)
     for ring in (LEFT_EYE, RIGHT_EYE):
         assert (lively[list(ring[1:8]), 1] >= lively[list(ring[:8:-1]), 1]).all()  # lids do not cross
 
@@ -73,8 +76,8 @@ def test_brows_that_are_knit_are_knit_further_and_a_turn_of_the_head_is_not():
         now = own.copy()
         now[left, 0] += one
         now[right, 0] += other
-        lively = features.livelier(now, own)
-        nearer = (features.KNIT - 1) * (one - other) / 2
+        lively = features.amplify_expression(now, own)
+        nearer = (features.BROW_KNIT_GAIN - 1) * (one - other) / 2
         np.testing.assert_allclose(lively[left] - now[left], [[nearer, 0]] * 10, atol=1e-9)
         np.testing.assert_allclose(lively[right] - now[right], [[-nearer, 0]] * 10, atol=1e-9)
 
@@ -83,7 +86,7 @@ def test_lids_that_nearly_meet_meet():
     own, now = shape(), shape()
     middle = (now[159] + now[145]) / 2
     now[[159, 145]] = np.array([[0, -0.5], [0, 0.5]]) + middle
-    lively = features.livelier(now, own)
+    lively = features.amplify_expression(now, own)
     assert lively[159, 1] == pytest.approx(lively[145, 1])
 
 
@@ -100,7 +103,7 @@ def test_an_eye_is_hidden_by_its_lids_and_not_flattened(seed, opening, roll, siz
     expected = np.vstack([oracles.eyeballs(at, new, ring) for ring in (LEFT_EYE, RIGHT_EYE)])
     np.testing.assert_allclose(seen, expected, atol=1e-6)
     if opening >= 1.2:
-        np.testing.assert_allclose(seen, at[EYES], atol=1e-9)
+        np.testing.assert_allclose(seen, at[EYE_POINTS], atol=1e-9)
     iris_high = np.ptp(seen[:16, 1])
     assert iris_high <= np.ptp(at[list(LEFT_EYE), 1]) + 0.5
 
@@ -108,10 +111,10 @@ def test_an_eye_is_hidden_by_its_lids_and_not_flattened(seed, opening, roll, siz
 def test_triangles_within_the_eyes_have_points_of_their_own():
     triangles = drawn.model().ringed
     first = MESH + len(OVAL)
-    found = features.with_eyes(triangles, first)
+    found = features.split_eye_triangles(triangles, first)
     moved = found >= first
     assert moved.any() and (moved.all(axis=1) == moved.any(axis=1)).all()
-    np.testing.assert_array_equal(np.array(EYES)[found[moved] - first], triangles[moved])
+    np.testing.assert_array_equal(np.array(EYE_POINTS)[found[moved] - first], triangles[moved])
     np.testing.assert_array_equal(found[~moved], triangles[~moved])
 
 
@@ -121,10 +124,10 @@ def test_how_far_an_eye_is_shut():
         eyes = mesh.copy()
         for ring in (LEFT_EYE, RIGHT_EYE):
             eyes[list(ring), 1] = mesh[ring[0], 1] + opening * (mesh[list(ring), 1] - mesh[ring[0], 1])
-        assert features.shut(eyes) == (expected, expected)
+        assert features.eye_closure(eyes) == (expected, expected)
     one = mesh.copy()
     one[list(LEFT_EYE), 1] = one[LEFT_EYE[0], 1]
-    left, right = features.shut(one)
+    left, right = features.eye_closure(one)
     assert left == 1.0 > right
 
 
@@ -138,7 +141,7 @@ def test_a_shut_eye_has_lids_of_skin():
         face[int(y - 0.35 * wide) : int(y + 0.3 * wide), int(x - 0.6 * wide) : int(x + 0.6 * wide)] = (
             20  # shadow
         )
-    for lids in features.lids(face.copy(), mesh):
+    for lids in features.make_eyelids(face.copy(), mesh):
         open_, shut = face.copy(), face.copy()
         lids.paint(open_, 0.0, np.ones((320, 256, 3), np.float32))
         np.testing.assert_array_equal(open_, face)

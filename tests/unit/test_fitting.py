@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 
 import drawn
 import oracles
-from ksame import UsageError, weights
-from ksame.faces.detect import detect
-from ksame.faces.landmarks import landmarks
-from ksame.geometry import align, crop, five_points, similarity, transform
-from ksame.represent import AppearanceSpace
-from ksame.represent.fitting import Template, fit, step
+from ksame.core.errors import UsageError
+from ksame.core.geometry import align, crop, five_points, similarity, transform
+from ksame.models import weights
+from ksame.models.detectors import detect
+from ksame.models.landmarks import predict_meshes
+from ksame.spaces import AppearanceSpace
+from ksame.spaces.fitting import Template, fit, step
 
 METHODS = ["simultaneous", "project-out"]
 
 
-def off(points, rng, eyes, most=0.1):
+def off(points, rng, eyes, max_count=0.1):
     """Return a start whose landmarks are off by 5 to 10 % of the eyes' distance on average.
 
     Place, size, roll and shape are all wrong.
@@ -33,7 +34,7 @@ def off(points, rng, eyes, most=0.1):
     other = space.shape + (alpha @ space.shape_axes).reshape(-1, 2)
     bent = align(other[None], points)[0] - align(space.shape[None], points)[0]
     away = np.stack([z.real, z.imag], axis=1) + points.mean(axis=0) - points + bent
-    return points + away * rng.uniform(0.5, 1) * most * eyes / np.linalg.norm(away, axis=1).mean()
+    return points + away * rng.uniform(0.5, 1) * max_count * eyes / np.linalg.norm(away, axis=1).mean()
 
 
 def distance(points, truth, eyes):
@@ -254,7 +255,7 @@ def test_real_faces_are_found_again(method):
         for name in names:
             grey = cv2.imdecode(np.frombuffer(wheel.read(name), np.uint8), cv2.IMREAD_GRAYSCALE)
             rgb = np.repeat(cv2.resize(grey, None, fx=2, fy=2)[..., None], 3, axis=2)
-            points, _ = landmarks(rgb, detect(rgb))
+            points, _ = predict_meshes(rgb, detect(rgb))
             photos.append(rgb)
             truths.append(points[0])
     found = errors(photos, truths, method)

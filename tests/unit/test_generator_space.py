@@ -9,20 +9,26 @@ import pytest
 
 import generators
 import samples
-from ksame import UsageError
-from ksame.geometry import FRAME, MESH
-from ksame.represent import generator as module
-from ksame.represent.generator import ATTRIBUTES, BLOCKS, GeneratorSpace, features, shape_attributes
-from ksame.represent.synthesis import Generator
+from ksame.core.errors import UsageError
+from ksame.core.geometry import FRAME, MESH
+from ksame.models.generator import ImageGenerator
+from ksame.spaces import generator_space as module
+from ksame.spaces.generator_space import (
+    ATTRIBUTES,
+    BLOCKS,
+    GeneratorSpace,
+    extract_features,
+    shape_attributes,
+)
 
 
 @pytest.fixture(scope="module")
 def space():
-    return GeneratorSpace.shipped()
+    return GeneratorSpace.bundled()
 
 
 def test_the_map_in_the_box_is_that_of_the_card_and_small_and_without_pickle():
-    folder = resources.files("ksame") / "models"
+    folder = resources.files("ksame") / "models" / "data"
     data = (folder / "portraits.npz").read_bytes()
     assert hashlib.sha256(data).hexdigest() in (folder / "README.md").read_text()
     assert len(data) < 310_000
@@ -57,7 +63,7 @@ def test_what_is_no_map_is_refused_in_one_sentence(space, tmp_path):
 
 
 def test_the_early_rows_get_the_style_of_geometry_and_the_late_ones_that_of_colour(space, tmp_path):
-    small = Generator.load(generators.tiny(tmp_path))
+    small = ImageGenerator.load(generators.tiny(tmp_path))
     rows = space.rows(np.arange(16.0).reshape(2, 8), small)
     assert rows.shape == (2, 3, 4)
     assert rows[0].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [4, 5, 6, 7]]  # 10 of 23 are 1 of 3
@@ -65,7 +71,7 @@ def test_the_early_rows_get_the_style_of_geometry_and_the_late_ones_that_of_colo
 
 def test_a_generator_that_it_was_not_learnt_from_is_refused(space, tmp_path):
     with pytest.raises(UsageError, match="learnt from another generator: make one for yours"):
-        space.check(Generator.load(generators.tiny(tmp_path)))
+        space.check(ImageGenerator.load(generators.tiny(tmp_path)))
 
 
 def test_shapes_are_measured_on_the_canonical_frame():
@@ -79,19 +85,19 @@ def test_shapes_are_measured_on_the_canonical_frame():
 
 @pytest.mark.weights
 def test_it_belongs_to_the_generator_that_is_fetched(space):
-    space.check(Generator.shipped())
+    space.check(ImageGenerator.bundled())
 
 
 @pytest.mark.weights
 def test_what_is_read_off_faces_has_its_parts_in_order():
     faces = samples.faces(2)
-    seen = features(faces)
-    code, mesh, pixels = module.split(seen)
+    seen = extract_features(faces)
+    code, mesh, pixels = module.split_features(seen)
     assert [part.shape[1] for part in (code, mesh, pixels)] == [192, 2 * MESH, 16 * 20 * 3]
     np.testing.assert_allclose(np.linalg.norm(code, axis=1), 1, atol=1e-4)
-    np.testing.assert_allclose(mesh.reshape(2, MESH, 2), module.on_frame(faces), atol=1e-6)
+    np.testing.assert_allclose(mesh.reshape(2, MESH, 2), module.landmarks_on_frame(faces), atol=1e-6)
     assert pixels.min() >= 0 and pixels.max() <= 255
-    space = GeneratorSpace.shipped()
+    space = GeneratorSpace.bundled()
     codes = space.encode(faces)
     assert codes.shape == (2, len(space.mean)) and np.isfinite(codes).all()
     assert space.told(codes).shape == (2, len(ATTRIBUTES))

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from ksame import UsageError
-from ksame.geometry import (
+from ksame.core.errors import UsageError
+from ksame.core.geometry import (
     FRAME,
     OVAL,
     Raster,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import oracles
-from ksame.core import UsageError
+from ksame.core.errors import UsageError
 from ksame.partition import hierarchical
 from ksame.partition.hierarchical import _available_memory
 

@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 import oracles
-from ksame.core import UsageError
+from ksame.core.errors import UsageError
 from ksame.partition import kmeans, mdav
 from ksame.partition.kmeans import _fill, _nearest, _seeds, _squared, _trade
 

@@ -6,10 +6,11 @@ import cv2
 import numpy as np
 import pytest
 
-from ksame import weights
-from ksame.faces.detect import Boxes, detect
-from ksame.faces.landmarks import landmarks
-from ksame.geometry import five_points
+from ksame.core.boxes import Boxes
+from ksame.core.geometry import five_points
+from ksame.models import weights
+from ksame.models.detectors import detect
+from ksame.models.landmarks import predict_meshes
 
 pytestmark = pytest.mark.weights
 FOLDER = "pyvision/data/csuScrapShots/"
@@ -32,7 +33,7 @@ def eyes_by_hand() -> dict[str, np.ndarray]:
 def test_eyes_are_where_a_person_marked_them():
     marked, off = eyes_by_hand(), []
     for name in [f"{person:05}aa" for person in range(1, 31, 2)]:
-        points, presence = landmarks(rgb := photo(name), detect(rgb))
+        points, presence = predict_meshes(rgb := photo(name), detect(rgb))
         assert presence[0] > 0.99
         mine = five_points(points)[0, :2]
         off.append(np.linalg.norm(mine - marked[name], axis=1).max() / np.ptp(marked[name], axis=0)[0])
@@ -43,13 +44,13 @@ def test_eyes_are_where_a_person_marked_them():
 @pytest.mark.parametrize("turns", [1, 2, 3])
 def test_points_turn_with_the_photo(turns):
     rgb = photo("00001aa")
-    expected = landmarks(rgb, detect(rgb))[0][0]
+    expected = predict_meshes(rgb, detect(rgb))[0][0]
     width, height = rgb.shape[1::-1]
     for _ in range(turns):  # np.rot90 brings (x, y) to (y, width - 1 - x)
         expected = np.stack([expected[:, 1], width - 1 - expected[:, 0]], axis=1)
         width, height = height, width
     turned = np.ascontiguousarray(np.rot90(rgb, turns))
-    points, presence = landmarks(turned, detect(turned))
+    points, presence = predict_meshes(turned, detect(turned))
     eyes = np.linalg.norm(np.subtract(*five_points(expected)[:2]))
     assert presence[0] > 0.99
     assert np.linalg.norm(points[0] - expected, axis=1).mean() < 0.05 * eyes
@@ -60,13 +61,13 @@ def test_points_hardly_move_with_the_box():
     found = detect(rgb)
     side = found.xyxy[0, 2] - found.xyxy[0, 0]
     shifted = Boxes(found.xyxy + 0.05 * side, found.score, found.five)
-    before, after = landmarks(rgb, found)[0][0], landmarks(rgb, shifted)[0][0]
+    before, after = predict_meshes(rgb, found)[0][0], predict_meshes(rgb, shifted)[0][0]
     eyes = np.linalg.norm(np.subtract(*five_points(before)[:2]))
     assert np.linalg.norm(after - before, axis=1).mean() < 0.04 * eyes
 
 
 def test_no_box_gives_no_points():
-    points, presence = landmarks(np.zeros((50, 50, 3), np.uint8), Boxes.none())
+    points, presence = predict_meshes(np.zeros((50, 50, 3), np.uint8), Boxes.none())
     assert points.shape == (0, 468, 2)
     assert presence.shape == (0,)
 
@@ -77,6 +78,6 @@ def test_a_box_without_a_face_has_no_presence():
     nowhere = Boxes(
         np.array([[60, 60, 140, 140.0], [50, 50, 50, 50]]), np.ones(2), np.repeat(five, 2, axis=0)
     )
-    points, presence = landmarks(grey, nowhere)
+    points, presence = predict_meshes(grey, nowhere)
     assert np.isfinite(points).all()
     assert (presence < 0.5).all()

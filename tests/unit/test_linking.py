@@ -6,21 +6,21 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import oracles
-from ksame.core import UsageError
-from ksame.faces import linking
-from ksame.faces.linking import Evidence, ScoreLine, link_people
+from ksame.analysis import linking
+from ksame.analysis.linking import Evidence, ScoreLine, link_people
+from ksame.core.errors import UsageError
 
 LINE = ScoreLine(-0.6, 0.74)
 
 
 @st.composite
-def sets_of_faces(draw, *, most=3):
+def sets_of_faces(draw, *, max_count=3):
     """A few people with a few faces each, more or less alike, as one to three recognisers see them."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     n = draw(st.integers(1, 14))
     who, noise = rng.integers(0, draw(st.integers(1, n)), n), draw(st.sampled_from([0.1, 0.5, 0.9]))
     found = []
-    for r in range(draw(st.integers(1, most))):
+    for r in range(draw(st.integers(1, max_count))):
         codes = rng.normal(size=(n, 4))[who] + noise * rng.normal(size=(n, 4))
         same = draw(st.sampled_from([None, 0.3])) if r == 0 else None
         found.append(
@@ -99,7 +99,7 @@ def test_what_may_be_paid_for_only_joins(evidence):
     assert all(any(one <= other for other in many) for one in few)
 
 
-@given(sets_of_faces(most=1))
+@given(sets_of_faces(max_count=1))
 def test_one_recogniser_alone_cuts_nothing(evidence):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linking, "COUNTED_LOSS", 1.0)

@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ksame.core import CannotGuarantee, UsageError
-from ksame.estimator import Microaggregator
+from ksame.core.errors import CannotGuarantee, UsageError
+from ksame.methods.microaggregator import Microaggregator
 from ksame.partition import METHODS, mdav
 from ksame.replace import centroid
 

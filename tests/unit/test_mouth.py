@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import drawn
 import oracles
-from ksame.geometry import INNER_LIPS, transform
-from ksame.masking import mouth
-from ksame.masking.features import LOWER, UPPER
+from ksame.core.geometry import INNER_LIPS, transform
+from ksame.render.overlay import mouth
+from ksame.render.overlay.features import LOWER_LIP, UPPER_LIP
 
 quick = settings(max_examples=20, deadline=None)
 SKIN = np.array([190.0, 150.0, 130.0])
@@ -21,17 +21,17 @@ def lips(apart, *, size=4.0):
     """The mean face, enlarged, with even lips apart by so much of the mouth's width, and that width."""
     mesh = drawn.model().shape * size
     middle, wide = mesh[[78, 308]].mean(axis=0).round(), float(np.ptp(mesh[[78, 308], 0]))
-    across = np.linspace(-0.5, 0.5, len(UPPER) + 2)
+    across = np.linspace(-0.5, 0.5, len(UPPER_LIP) + 2)
     arc = np.stack([across, 0.5 * apart * np.cos(np.pi * across)], axis=1)
-    mesh[[78, *UPPER, 308]] = middle + wide * arc * (1, -1)
-    mesh[LOWER] = middle + wide * arc[1:-1]
+    mesh[[78, *UPPER_LIP, 308]] = middle + wide * arc * (1, -1)
+    mesh[LOWER_LIP] = middle + wide * arc[1:-1]
     return mesh, wide
 
 
 def painted(mesh, colours, skin=SKIN):
     width, height = np.ceil(mesh.max(axis=0)).astype(int) + 9
     face = np.full((height, width, 3), GROUND, np.float32)
-    mouth.paint(face, mesh, np.asarray(colours, float), skin)
+    mouth.paint_mouth(face, mesh, np.asarray(colours, float), skin)
     return face
 
 
@@ -44,24 +44,24 @@ def column(face, mesh, aside):
 def ends(mesh, aside):
     """A column of pixels, and where the lips are in it."""
     x = round(mesh[[78, 308], 0].mean() + aside * np.ptp(mesh[[78, 308], 0]))
-    return x, *(np.interp(x, mesh[line, 0], mesh[line, 1]) for line in (UPPER, LOWER))
+    return x, *(np.interp(x, mesh[line, 0], mesh[line, 1]) for line in (UPPER_LIP, LOWER_LIP))
 
 
 def test_teeth_are_light_and_not_red():
     colours = np.stack([LIP, WHITE, WHITE, 0.4 * WHITE, DARK, LIP])
-    assert mouth.teeth(colours, SKIN).tolist() == [0, 1, 1, 0, 0, 0]
-    assert not mouth.teeth(np.stack([DARK, LIP, SKIN]), SKIN).any()
+    assert mouth.tooth_scores(colours, SKIN).tolist() == [0, 1, 1, 0, 0, 0]
+    assert not mouth.tooth_scores(np.stack([DARK, LIP, SKIN]), SKIN).any()
 
 
 def test_what_is_light_below_the_dark_is_a_lip():
-    assert mouth.teeth(np.stack([WHITE, DARK, WHITE]), SKIN).tolist() == [1, 0, 0]
+    assert mouth.tooth_scores(np.stack([WHITE, DARK, WHITE]), SKIN).tolist() == [1, 0, 0]
 
 
 @quick
 @given(st.floats(20, 255))
 def test_in_a_grey_film_teeth_are_what_is_as_light_as_the_skin(light):
     colours = np.array([[0.5], [1.0], [0.75]]) * np.full(3, light)
-    np.testing.assert_allclose(mouth.teeth(colours, np.full(3, light)), [0, 1, 0], atol=1e-9)
+    np.testing.assert_allclose(mouth.tooth_scores(colours, np.full(3, light)), [0, 1, 0], atol=1e-9)
 
 
 @quick
@@ -72,10 +72,10 @@ def test_what_is_no_tooth_has_the_light_that_was_seen_and_the_hue_of_flesh(seed,
     beard = np.array([100.0, 140, 230])  # in the shade, and as light as the skin
     face = painted(mesh, light[:, None] * beard)
     x, top, bottom = ends(mesh, 0.0)
-    rim = mouth.SOFT * wide / 2
+    rim = mouth.LIP_EDGE_SOFTNESS * wide / 2
     for y in range(int(top + rim) + 1, int(bottom - rim)):
         wanted = oracles.between_lips((y - top) / (bottom - top), light)
-        np.testing.assert_allclose(face[y, x], wanted * SKIN * mouth.FLESH, rtol=0.01)
+        np.testing.assert_allclose(face[y, x], wanted * SKIN * mouth.LIP_HUE, rtol=0.01)
 
 
 def test_teeth_are_as_light_as_they_were_and_end_above_the_dark():
@@ -94,14 +94,14 @@ def test_teeth_are_no_higher_than_teeth_are(apart):
     light = column(painted(mesh, [WHITE] * 8), mesh, 0.05).mean(axis=1)
     teeth = (light > 0.6 * WHITE.mean()).sum() / wide
     # they end within a row, of which there are eight
-    assert mouth.TALL - apart / 8 < teeth < mouth.TALL + apart / 8
+    assert mouth.TOOTH_HEIGHT_MAX - apart / 8 < teeth < mouth.TOOTH_HEIGHT_MAX + apart / 8
     assert light[-len(light) // 6] < 0.5 * SKIN.mean()
 
 
 def test_lips_a_little_apart_show_teeth_all_over():
     mesh, wide = lips(0.1)
     light = column(painted(mesh, [WHITE] * 8), mesh, 0.05).mean(axis=1)
-    rim = int(mouth.SOFT * wide)
+    rim = int(mouth.LIP_EDGE_SOFTNESS * wide)
     assert light[rim:-rim].min() > 0.9 * WHITE.mean()
 
 
@@ -157,7 +157,7 @@ def test_a_mouth_turns_with_its_face(roll):
 @pytest.mark.parametrize("away", [(-4000, 0), (4000, 0), (0, -4000), (0, 4000)])
 def test_a_mouth_outside_the_picture_is_not_painted(away):
     face = np.full((50, 60, 3), GROUND, np.float32)
-    mouth.paint(face, lips(0.3)[0] + away, np.stack([WHITE] * 8), SKIN)
+    mouth.paint_mouth(face, lips(0.3)[0] + away, np.stack([WHITE] * 8), SKIN)
     assert (face == GROUND).all()
 
 
@@ -166,7 +166,7 @@ def test_a_mouth_at_the_edge_is_painted_as_far_as_it_is_seen():
     whole = painted(mesh, [WHITE] * 8)
     middle = int(mesh[[78, 308], 0].mean())
     part = np.full((len(whole), middle, 3), GROUND, np.float32)
-    mouth.paint(part, mesh, np.stack([WHITE] * 8), SKIN)
+    mouth.paint_mouth(part, mesh, np.stack([WHITE] * 8), SKIN)
     np.testing.assert_array_equal(part, whole[:, :middle])
 
 

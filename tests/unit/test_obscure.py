@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 
 import oracles
-from ksame import UsageError
-from ksame.core import Guarantee
-from ksame.geometry import FRAME, five_points, similarity, to_frame, transform
-from ksame.obscure import GUARANTEE, METHODS, obscure
-from ksame.obscure._face import Face, box, fill
-from ksame.obscure._shapes import PARTS
-from ksame.obscure._values import WIDTH, _chosen
+from ksame.core.errors import UsageError
+from ksame.core.geometry import FRAME, five_points, similarity, to_frame, transform
+from ksame.core.guarantee import Guarantee
+from ksame.methods.obscure import METHODS, NO_GUARANTEE, obscure
+from ksame.methods.obscure.face_region import FaceRegion, bounding_slices, fill_hull
+from ksame.methods.obscure.shapes import PART_ELLIPSES
+from ksame.methods.obscure.values import FACE_WIDTH, _chosen
 from samples import mesh
 
 RANDOM = ("potato", "noise-grey", "noise-bw", "warp")
@@ -53,7 +53,7 @@ def test_the_list_is_the_one_of_the_papers_and_promises_nothing():
         *("black-out", "bar", "t-mask", "mouth-grey", "mouth-bw", "ordinal", "pixelate"),
         *("negative-grey", "negative-bw", "potato", "threshold", "noise-grey", "noise-bw", "blur", "warp"),
     ]
-    assert Guarantee("none") == GUARANTEE
+    assert Guarantee("none") == NO_GUARANTEE
     for method in METHODS.values():
         assert method.about
         assert bool(method.strength) == (method.default is not None)
@@ -86,7 +86,7 @@ def test_only_the_face_changes_and_all_of_it_is_worked_on(method, place, grey):
 @given(places)
 def test_the_mask_is_the_hull(place):
     points = placed(*place)[0]
-    depth, mask = oracles.depth_in_hull(points, *SIZE), fill(points, SIZE)
+    depth, mask = oracles.depth_in_hull(points, *SIZE), fill_hull(points, SIZE)
     assert mask[depth > 1e-3].all()
     assert not mask[depth < -1e-3].any()
 
@@ -117,7 +117,7 @@ def test_black_out_covers_a_margin(margin):
 
 
 def the_mask():
-    return fill(FACE[0], SIZE)
+    return fill_hull(FACE[0], SIZE)
 
 
 @pytest.mark.parametrize("bins", [2, 5, 7, 64])
@@ -137,7 +137,7 @@ def test_threshold_and_negatives_are_their_twins(t):
 @given(places, st.floats(1, 32))
 def test_pixelate_is_its_twin_and_constant_on_blocks_of_the_frame(place, blocks):
     rgb, points = photo(), placed(*place)
-    mask, matrix, size = fill(points[0], SIZE), to_frame(points[0]), WIDTH / blocks
+    mask, matrix, size = fill_hull(points[0], SIZE), to_frame(points[0]), FACE_WIDTH / blocks
     out = run(rgb, points, "pixelate", strength=blocks)
     assert np.abs(out - oracles.pixelate(rgb, mask, matrix, size).astype(int)).max() <= 1  # ties of rounding
     seen = {}
@@ -261,7 +261,9 @@ def test_blur_is_a_gaussian_of_that_width(strength):
     rgb = np.clip(gaussian_filter(rgb.astype(float), (8, 8, 0)) * 12 - 11 * 128, 0, 255).astype(np.uint8)
     sigma = strength * 0.5 * 88
     truth = gaussian_filter(rgb.astype(float), (sigma, sigma, 0), mode="reflect")
-    piece = box((points[0] - [100, 120]) * 0.5 + [100, 120], rgb.shape)  # away from what the blur cannot see
+    piece = bounding_slices(
+        (points[0] - [100, 120]) * 0.5 + [100, 120], rgb.shape
+    )  # away from what the blur cannot see
     error = np.abs(run(rgb, points, "blur", strength=strength)[piece] - truth[piece])
     assert error.mean() < (1.0 if strength < 1 else 4.0)
 
@@ -284,11 +286,11 @@ def test_potato_takes_the_parts_and_leaves_the_rest():
     """A flat face with a dot on each part, donors with another dot: the donors' is left, in its light."""
     rgb, points = np.full((320, 256, 3), 120, np.uint8), mesh()[None]
     donors = np.full((2, 320, 256, 3), 60, np.uint8)
-    for (x, y), _, _ in PARTS:
+    for (x, y), _, _ in PART_ELLIPSES:
         rgb[y - 3 : y + 4, x - 12 : x - 5] = 255
         donors[:, y - 3 : y + 4, x + 5 : x + 12] = [[[[30]]], [[[10]]]]
     out = run(rgb, points, "potato", donors=donors).astype(int)
-    for (x, y), _, _ in PARTS:
+    for (x, y), _, _ in PART_ELLIPSES:
         assert np.abs(out[y, x - 8] - 120).max() < 12
         assert np.abs(out[y, x + 8] - 40).max() < 8  # the mean of 30 and 10, in a light that doubles 60
     assert (out[270:] == 120).all()
@@ -302,8 +304,9 @@ def test_potato_in_grey_takes_grey_parts():
 
 def test_noise_of_a_face_beyond_the_frame_is_that_of_the_frame_again():
     points = mesh()
-    face = Face(
-        np.zeros((700, 600, 3), np.uint8), fill(points, (700, 600)), fill(points, (700, 600)), points,
+    face = FaceRegion(
+        np.zeros((700, 600, 3), np.uint8), fill_hull(points, (700, 600)), fill_hull(points, (700, 600)),
+        points,
         np.eye(2, 3), 5, 0, DONORS,
     )  # fmt: skip
     hit, values = _chosen(face, np.ones((700, 600), bool), 0.5)

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drawn
-from ksame import CannotGuarantee, UsageError
-from ksame.faces.attributes import Attributes
-from ksame.pool import Generator, Pool, build
-from ksame.pool.gan import Net
-from ksame.pool.learn import LEAST, as_conditions, collapse, learn
-from ksame.represent import AppearanceSpace
+from ksame.core.errors import CannotGuarantee, UsageError
+from ksame.lab.training.parameter_gan import MIN_FACES, as_conditions, check_collapse, train_code_generator
+from ksame.methods.shift.pool import CodeGenerator, Pool, make_pool
+from ksame.methods.shift.pool.gan import Net
+from ksame.models.attributes import Attributes
+from ksame.spaces import AppearanceSpace
 
-module = sys.modules["ksame.pool.build"]  # the function of that name hides it
+module = sys.modules["ksame.methods.shift.pool.build"]  # the function of that name hides it
 seeds = st.integers(0, 10**6)
 
 
@@ -40,7 +40,7 @@ def random_codes(n=24, seed=0):
 
 @pytest.mark.parametrize("name", ["generator.npz", "pool.npz", "people.npz"])
 def test_the_files_in_the_box_are_those_of_the_card_and_small_and_without_pickle(name):
-    folder = resources.files("ksame") / "models"
+    folder = resources.files("ksame") / "models" / "data"
     data = (folder / name).read_bytes()
     assert hashlib.sha256(data).hexdigest() in (folder / "README.md").read_text()
     assert len(data) < (300_000 if name != "people.npz" else 1_500_000)
@@ -49,7 +49,7 @@ def test_the_files_in_the_box_are_those_of_the_card_and_small_and_without_pickle
 
 
 def test_the_pool_in_the_box_is_neutral_frontal_and_of_the_model_in_the_box():
-    pool, space, generator = Pool.shipped(codes=True), drawn.model(), Generator.shipped()
+    pool, space, generator = Pool.bundled(codes=True), drawn.model(), CodeGenerator.bundled()
     assert pool.space == generator.space == space.digest
     assert len(pool) >= 400
     assert (pool.codes[:, space.nuisance] == 0).all()
@@ -60,12 +60,12 @@ def test_the_pool_in_the_box_is_neutral_frontal_and_of_the_model_in_the_box():
 
 
 def test_the_shifts_in_the_box_keep_the_mean_colour():
-    pool, space = Pool.shipped(codes=True), drawn.model()
+    pool, space = Pool.bundled(codes=True), drawn.model()
     assert np.abs(pool.shifts @ module.mean_colour(space).T).max() < 0.1  # grey levels
 
 
 def test_no_two_faces_in_the_box_share_a_code_and_none_is_its_own_de_identified():
-    pool, space = Pool.shipped(codes=True), drawn.model()
+    pool, space = Pool.bundled(codes=True), drawn.model()
     x, new = pool.codes / space.deviation, pool.deidentified / space.deviation
     apart = np.linalg.norm(x[:, None] - x, axis=2) + 99 * np.eye(len(x))
     assert apart.min() > 3  # standard deviations; random ones are at 13
@@ -73,13 +73,13 @@ def test_no_two_faces_in_the_box_share_a_code_and_none_is_its_own_de_identified(
 
 
 def test_the_people_in_the_box_are_women_and_men_young_and_old_with_a_face_each():
-    pool, space = Pool.shipped(), drawn.model()
-    assert pool.space == space.digest and len(pool) == len(pool.pictures) >= 150
+    pool, space = Pool.bundled(), drawn.model()
+    assert pool.space == space.digest and len(pool) == len(pool.images) >= 150
     assert (pool.codes[:, space.nuisance] == 0).all() and "not for commercial use" in pool.licence
     assert 0.3 < (pool.labels[:, 0] > 0).mean() < 0.7
     assert (pool.labels[:, 1] > 0.5).mean() > 0.05 < (pool.labels[:, 1] < -0.5).mean()
     assert (pool.labels[:, 2] < -0.5).all()
-    faces = [pool.picture(row) for row in range(len(pool))]
+    faces = [pool.image(row) for row in range(len(pool))]
     light = [cv2.cvtColor(face, cv2.COLOR_RGB2LAB)[200, 90, 0] / 2.55 for face in faces]
     assert np.quantile(light, 0.1) < 50 and np.quantile(light, 0.9) > 60  # dark skin and light
 
@@ -88,14 +88,14 @@ def test_the_people_in_the_box_are_women_and_men_young_and_old_with_a_face_each(
 
 
 def test_a_generator_is_the_same_for_a_seed_and_another_without_one():
-    generator = Generator.shipped()
+    generator = CodeGenerator.bundled()
     a, b = (generator.sample(5, 3, smiling=0.5) for _ in range(2))
     assert (a == b).all()
     assert (generator.sample(5) != generator.sample(5)).any()
 
 
 def test_conditions_do_what_they_say():
-    generator, space = Generator.shipped(), drawn.model()
+    generator, space = CodeGenerator.bundled(), drawn.model()
     mouth = [
         np.ptp(space.shapes(generator.sample(60, 0, smiling=value))[:, [61, 291], 0], axis=1).mean()
         for value in (-1, 1)
@@ -106,15 +106,15 @@ def test_conditions_do_what_they_say():
 @pytest.mark.parametrize("value", [1.5, [0.0, 0.0], float("nan")])
 def test_conditions_outside_their_range_are_refused(value):
     with pytest.raises(UsageError, match="smiling must be"):
-        Generator.shipped().sample(3, smiling=value)
+        CodeGenerator.bundled().sample(3, smiling=value)
 
 
 @pytest.mark.parametrize("judged", [4, 7])
 def test_a_generator_is_saved_and_read(tmp_path, judged):
     rng = np.random.default_rng(0)
-    one = Generator(Net.start(rng, 8, 4), Net.start(rng, judged, 1), np.arange(1.0, 5), "space")
+    one = CodeGenerator(Net.start(rng, 8, 4), Net.start(rng, judged, 1), np.arange(1.0, 5), "space")
     one.save(tmp_path / "g.npz")
-    other = Generator.load(tmp_path / "g.npz")
+    other = CodeGenerator.load(tmp_path / "g.npz")
     assert one.digest == other.digest and other.noise == 5
     codes, c = one.sample(6, 0), np.zeros((6, 3))
     assert (other.sample(6, 0) == codes).all()
@@ -127,10 +127,10 @@ def test_a_generator_is_saved_and_read(tmp_path, judged):
 def test_networks_that_do_not_fit_are_refused():
     rng = np.random.default_rng(0)
     with pytest.raises(UsageError, match="no generator"):
-        Generator(Net.start(rng, 8, 4), Net.start(rng, 9, 1), np.ones(4), "space")
+        CodeGenerator(Net.start(rng, 8, 4), Net.start(rng, 9, 1), np.ones(4), "space")
 
 
-@pytest.mark.parametrize("kind", [Generator, Pool])
+@pytest.mark.parametrize("kind", [CodeGenerator, Pool])
 def test_what_is_no_such_file_is_refused_in_one_sentence(tmp_path, kind):
     (tmp_path / "text.npz").write_text("no")
     np.savez(tmp_path / "other.npz", codes=np.array([{"a": 1}], dtype=object))
@@ -156,15 +156,15 @@ def test_conditions_are_spread_over_their_range():
 
 
 def test_a_generator_is_learned_from_codes_and_judged():
-    codes, space = random_codes(LEAST)
-    c = np.random.default_rng(1).uniform(-1, 1, (LEAST, 3))
-    generator = learn(codes, c, space, steps=30, batch=16, seed=0)
+    codes, space = random_codes(MIN_FACES)
+    c = np.random.default_rng(1).uniform(-1, 1, (MIN_FACES, 3))
+    generator = train_code_generator(codes, c, space, steps=30, batch=16, seed=0)
     assert generator.space == space.digest
     assert generator.sample(4, 0).shape == (4, len(space.deviation))
-    found = collapse(generator, codes, c, space, seed=0)
+    found = check_collapse(generator, codes, c, space, seed=0)
     assert found.all.p < 0.01  # thirty steps are not enough, and the test says so
-    with pytest.raises(UsageError, match=f"at least {LEAST}"):
-        learn(codes[:9], c[:9], space)
+    with pytest.raises(UsageError, match=f"at least {MIN_FACES}"):
+        train_code_generator(codes[:9], c[:9], space)
 
 
 # the pool
@@ -199,7 +199,7 @@ def test_a_pool_is_saved_read_and_cannot_be_changed(tmp_path):
 @given(seeds, st.floats(0.1, 2))
 def test_apart_keeps_all_that_is_far_from_those_before(seed, least):
     seen = np.random.default_rng(seed).normal(size=(15, 2))
-    kept = module.apart(seen, least)
+    kept = module.distinct_rows(seen, least)
     slow = []
     for row in range(15):
         if all(np.linalg.norm(seen[row] - seen[other]) >= least for other in slow):
@@ -214,7 +214,7 @@ def test_frontal_drops_the_turned():
     codes[1, pose[0]] = 1.1 * space.deviation[pose[0]]
     codes[2, pose[-1]] = -1.1 * space.deviation[pose[-1]]
     codes[:, space.nuisance.argmin()] = 1e6  # the rest is not looked at
-    assert module.frontal(codes, space).tolist() == [True, False, False]
+    assert module.is_frontal(codes, space).tolist() == [True, False, False]
 
 
 @settings(max_examples=5)
@@ -222,20 +222,20 @@ def test_frontal_drops_the_turned():
 def test_a_shift_changes_neither_light_nor_pose_nor_mean_colour(seed):
     codes, space = random_codes(seed=seed)
     male = np.arange(len(codes)) % 2 == 0
-    new = module.deidentified(codes, male, space, 2, np.random.default_rng(seed))
+    new = module.deidentify_codes(codes, male, space, 2, np.random.default_rng(seed))
     shift = new - codes
     assert np.abs(shift[:, space.nuisance]).max() < 1e-6
-    pictures = (shift[:, len(space.shape_axes) :] @ space.texture_axes).reshape(len(codes), -1, 3)
-    assert np.abs(pictures.mean(axis=1)).max() < 1e-2
+    images = (shift[:, len(space.shape_axes) :] @ space.texture_axes).reshape(len(codes), -1, 3)
+    assert np.abs(images.mean(axis=1)).max() < 1e-2
     assert np.linalg.norm(shift / space.deviation, axis=1).min() > 1
     # women move by differences of women's means: the sum over steps to and fro stays among them
-    alone = module.deidentified(codes[male], male[male], space, 2, np.random.default_rng(seed))
+    alone = module.deidentify_codes(codes[male], male[male], space, 2, np.random.default_rng(seed))
     assert np.allclose(alone, new[male])
 
 
 def test_few_of_one_kind_are_moved_with_the_others():
     codes, space = random_codes(8)
-    new = module.deidentified(codes, np.arange(8) == 0, space, 2, np.random.default_rng(0))
+    new = module.deidentify_codes(codes, np.arange(8) == 0, space, 2, np.random.default_rng(0))
     assert np.linalg.norm((new - codes) / space.deviation, axis=1).min() > 1
 
 
@@ -244,18 +244,18 @@ def test_few_of_one_kind_are_moved_with_the_others():
 
 @pytest.mark.weights
 def test_a_pool_is_built_and_looked_at(monkeypatch, recogniser):
-    monkeypatch.setattr(module, "BATCH", 48)
+    monkeypatch.setattr(module, "BATCH_SAMPLES", 48)
     told = []
-    pool = build(4, seed=3, recogniser=recogniser, watch=lambda *a: told.append(a))
+    pool = make_pool(4, seed=3, recogniser=recogniser, progress=lambda *a: told.append(a))
     assert len(pool) == 4 and told[-1][0] == "making faces"
     assert "not compared" in pool.checked
     space = drawn.model()
-    good, before = module.look(pool.codes, space, recogniser)
-    also, after = module.look(pool.deidentified, space, recogniser)
+    good, before = module.check_drawn_faces(pool.codes, space, recogniser)
+    also, after = module.check_drawn_faces(pool.deidentified, space, recogniser)
     assert good.all() and also.all()
     limit = module.RECOGNISERS[recogniser].same_person
     assert (np.linalg.norm(before - after, axis=1) > limit).all()
-    assert len(module.apart(before, module.APART * limit)) == 4
+    assert len(module.distinct_rows(before, module.MIN_DISTANCE_RATIO * limit)) == 4
 
 
 @pytest.mark.weights
@@ -263,7 +263,7 @@ def test_a_face_out_of_place_is_not_one(recogniser):
     space = drawn.model()
     codes = np.zeros((2, len(space.deviation)))
     codes[1, 0] = 60 * space.deviation[0]  # no head turns so far
-    good, seen = module.look(codes, space, recogniser)
+    good, seen = module.check_drawn_faces(codes, space, recogniser)
     assert good.tolist() == [True, False]
     assert seen.shape == (1, module.RECOGNISERS[recogniser].dimensions)
 
@@ -273,20 +273,22 @@ def stubbed(monkeypatch):
 
     def candidates(n, generator, space, recogniser, rng):
         codes = np.where(space.nuisance, 0.0, rng.normal(size=(9, len(space.deviation))) * space.deviation)
-        return module.Candidates(codes, rng.uniform(-1, 1, (9, 3)), codes / space.deviation)
+        return module.PoolCandidates(codes, rng.uniform(-1, 1, (9, 3)), codes / space.deviation)
 
     def look(codes, space, recogniser):
         good = np.ones(len(codes), bool)
         good[::5] = False
         return good, codes[good] / space.deviation
 
-    monkeypatch.setattr(module, "candidates", candidates)
-    monkeypatch.setattr(module, "look", look)
+    monkeypatch.setattr(module, "sample_candidates", candidates)
+    monkeypatch.setattr(module, "check_drawn_faces", look)
 
 
 def test_who_has_the_photos_can_refuse_faces(monkeypatch):
     stubbed(monkeypatch)
-    pool, again = (build(10, seed=0, recogniser="sface", refuse=lambda seen: seen[:, 2] > 0) for _ in "ab")
+    pool, again = (
+        make_pool(10, seed=0, recogniser="sface", refuse=lambda seen: seen[:, 2] > 0) for _ in "ab"
+    )
     assert pool.digest == again.digest
     assert len(pool) == 10
     assert (pool.codes[:, 2] <= 0).all() and (pool.deidentified[:, 2] <= 0).all()
@@ -296,17 +298,20 @@ def test_who_has_the_photos_can_refuse_faces(monkeypatch):
 def test_a_generator_that_makes_no_good_face_is_given_up(monkeypatch):
     stubbed(monkeypatch)
     with pytest.raises(CannotGuarantee, match="ask for fewer"):
-        build(10, seed=0, recogniser="sface", refuse=lambda seen: np.ones(len(seen), bool))
+        make_pool(10, seed=0, recogniser="sface", refuse=lambda seen: np.ones(len(seen), bool))
 
 
 def test_a_pool_that_makes_no_sense_is_refused():
     with pytest.raises(UsageError, match="at least 2k"):
-        build(5, k=3)
+        make_pool(5, k=3)
     with pytest.raises(UsageError, match="no recogniser"):
-        build(5, recogniser="nobody")
-    other = Generator(*(getattr(Generator.shipped(), name) for name in ("makes", "judges", "scale")), "other")
+        make_pool(5, recogniser="nobody")
+    other = CodeGenerator(
+        *(getattr(CodeGenerator.bundled(), name) for name in ("generator_net", "discriminator_net", "scale")),
+        "other",
+    )
     with pytest.raises(UsageError, match="another appearance model"):
-        build(5, generator=other)
+        make_pool(5, generator=other)
 
 
 def test_a_pool_keeps_its_pictures_and_what_they_may_be_used_for(tmp_path):
@@ -316,30 +321,30 @@ def test_a_pool_keeps_its_pictures_and_what_they_may_be_used_for(tmp_path):
         np.full((320, 256, 3), (180, 140, 120), np.uint8),
     )
     stored = tuple(cv2.imencode(".webp", face[..., ::-1])[1].tobytes() for face in faces)
-    pool = replace(small(2), pictures=stored, licence="For tests only.")
+    pool = replace(small(2), images=stored, licence="For tests only.")
     pool.save(tmp_path / "pool.npz")
     again = Pool.load(tmp_path / "pool.npz")
-    assert again.pictures == stored and again.licence == pool.licence and again.digest == pool.digest
-    np.testing.assert_allclose(again.picture(1), faces[1], atol=3)
-    assert again.digest != small(2).digest and small(2).picture(0) is None
+    assert again.images == stored and again.licence == pool.licence and again.digest == pool.digest
+    np.testing.assert_allclose(again.image(1), faces[1], atol=3)
+    assert again.digest != small(2).digest and small(2).image(0) is None
     with pytest.raises(UsageError, match="a picture of each face"):
-        replace(small(3), pictures=stored)
+        replace(small(3), images=stored)
     with pytest.raises(UsageError, match="Picture 0 of the pool"):
-        replace(small(2), pictures=(b"no picture", stored[1])).picture(0)
+        replace(small(2), images=(b"no picture", stored[1])).image(0)
 
 
 @pytest.mark.weights
 def test_a_pool_knows_what_recognisers_make_of_its_faces(tmp_path):
-    pool = Pool.shipped()
+    pool = Pool.bundled()
     some = replace(
         pool,
         codes=pool.codes[:2],
         deidentified=pool.deidentified[:2],
         labels=pool.labels[:2],
-        pictures=pool.pictures[:2],
+        images=pool.images[:2],
         seen={},
     )
-    shown = some.shown_to(["sface"], AppearanceSpace.shipped().shape)
+    shown = some.shown_to(["sface"], AppearanceSpace.bundled().shape)
     np.testing.assert_allclose(shown.seen["sface"], pool.seen["sface"][:2], atol=1e-3)  # half precision
     shown.save(tmp_path / "pool.npz")
     again = Pool.load(tmp_path / "pool.npz")
@@ -351,10 +356,14 @@ def test_a_pool_knows_what_recognisers_make_of_its_faces(tmp_path):
 
 
 def test_who_leaves_the_pictures_out_has_the_other_pool(monkeypatch, tmp_path):
-    assert Pool.shipped().pictures and Pool.shipped().licence
-    assert not Pool.shipped(codes=True).pictures
-    models = tmp_path / "models"
-    models.mkdir()
-    (models / "pool.npz").write_bytes((resources.files("ksame") / "models" / "pool.npz").read_bytes())
-    monkeypatch.setattr(module.resources, "files", lambda package: tmp_path)
-    assert not Pool.shipped().pictures
+    assert Pool.bundled().images and Pool.bundled().licence
+    assert not Pool.bundled(codes=True).images
+    models = tmp_path / "models" / "data"
+    models.mkdir(parents=True)
+    (models / "pool.npz").write_bytes(
+        (resources.files("ksame") / "models" / "data" / "pool.npz").read_bytes()
+    )
+    monkeypatch.setattr(
+        sys.modules["ksame.methods.shift.pool.identity_pool"].resources, "files", lambda package: tmp_path
+    )
+    assert not Pool.bundled().images

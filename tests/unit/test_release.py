@@ -9,21 +9,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ksame import GuaranteeViolated, UsageError
-from ksame.core import Guarantee, InputError
-from ksame.media import encode_png
+from ksame.core.errors import Failure, GuaranteeViolated, InputError, UsageError
+from ksame.core.guarantee import Guarantee
+from ksame.io import encode_png
 from ksame.release import (
-    Failure,
-    Making,
+    MakingNotes,
+    MappingRow,
     Private,
     Release,
-    Row,
-    Untouched,
+    ResidualRecord,
     as_written,
     check_folders,
     read_failures,
     read_private,
-    read_untouched,
+    read_residual_faces,
     verify,
 )
 
@@ -47,7 +46,7 @@ def release() -> Release:
         details={"partition": "mdav", "untouched_faces": 0},
         private=Private(
             tuple(
-                Row(f"{who}_{i}.jpg", who, g, o)
+                MappingRow(f"{who}_{i}.jpg", who, g, o)
                 for i, (who, g, o) in enumerate(zip(people, groups, outputs, strict=True))
             ),
             {"seed": 987654321},
@@ -185,7 +184,7 @@ def test_with_the_private_folder_people_are_counted_and_not_files(release, tmp_p
 
 
 def test_one_person_behind_two_faces_is_found(release, tmp_path):
-    row = Row("ann_9.jpg", "ann", 1, "images/99.png")
+    row = MappingRow("ann_9.jpg", "ann", 1, "images/99.png")
     files = {**release.files, "images/99.png": picture(51)}
     changed = {"files": files, "private": Private((*release.private.mapping, row), {})}
     out = Release(**{**vars(release), **changed}).save(tmp_path / "two")
@@ -272,8 +271,8 @@ def test_a_file_is_no_folder(tmp_path):
 class Film:
     """A file that is made in its place, as videos are; what it holds is given."""
 
-    def __init__(self, data: bytes, *seen: Untouched, notes: tuple[str, ...] = ()) -> None:
-        self.data, self.making = data, Making(seen, notes)
+    def __init__(self, data: bytes, *seen: ResidualRecord, notes: tuple[str, ...] = ()) -> None:
+        self.data, self.making = data, MakingNotes(seen, notes)
 
     def make(self, path):
         path.write_bytes(self.data)
@@ -281,7 +280,7 @@ class Film:
 
 
 def test_untouched_faces_are_listed_for_the_owner_and_counted_for_the_public(release, tmp_path):
-    seen = Untouched("", 17, 0.567, "10 20 60 80"), Untouched("", 18, 0.6, "11 20 61 80")
+    seen = ResidualRecord("", 17, 0.567, "10 20 60 80"), ResidualRecord("", 18, 0.6, "11 20 61 80")
     told = Release(
         **{
             **vars(release),
@@ -292,7 +291,7 @@ def test_untouched_faces_are_listed_for_the_owner_and_counted_for_the_public(rel
     )
     out = told.save(tmp_path / "out")
     secret = tmp_path / "out.private"
-    listed = read_untouched(secret)
+    listed = read_residual_faces(secret)
     assert listed[-2:] == [one._replace(output="images/film.png") for one in seen]
     assert [one.output for one in listed[:-2]] == [f"images/0{n}.png" for n in (4, 5, 6)], "equal files"
     assert json.loads((secret / "settings.json").read_text())["notes"] == [
@@ -307,11 +306,11 @@ class Broken(Film):
     """A video that cannot be written."""
 
     def make(self, path):
-        return Making(failures=(Failure("in/bad.mp4", "it may be damaged."),))
+        return MakingNotes(failures=(Failure("in/bad.mp4", "it may be damaged."),))
 
 
 def test_a_film_that_cannot_be_written_is_listed_and_the_others_are_there(release, tmp_path):
-    row = Row("in/bad.mp4", "eve", 99, "images/deep/bad.mp4")
+    row = MappingRow("in/bad.mp4", "eve", 99, "images/deep/bad.mp4")
     private = replace(release.private, mapping=(*release.private.mapping, row))
     clips = {row.output: Broken(b"")}
     told = Release(**{**vars(release), "clips": clips, "private": private})

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from ksame import replace
-from ksame.core import CannotGuarantee, Partition, UsageError
+from ksame.core.errors import CannotGuarantee, UsageError
+from ksame.core.partition_type import Partition
 from ksame.replace import centroid, furthest, furthest_pairs, kdiff, mix, risk_weights
 from ksame.replace.mix import MAX_SHARE
 

@@ -17,21 +17,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ksame import media
-from ksame.attack.recognise import euclidean
+from ksame import io
+from ksame.attack.recognisers import euclidean
 from ksame.attack.score import Result, score, verdict
-from ksame.core import Guarantee
+from ksame.audit.report import charts
+from ksame.audit.report.page import page
+from ksame.audit.report.result import ImagePair, Report
+from ksame.audit.report.standards import iso20889, wp216
+from ksame.audit.report.wording import describe_strongest, make_headline, most_successful
+from ksame.audit.rerun import rerun_differences
+from ksame.audit.utility import find_disadvantaged
+from ksame.core.guarantee import Guarantee
 from ksame.release import verify
-from ksame.report import charts
-from ksame.report.afresh import unlike
-from ksame.report.page import page
-from ksame.report.record import Pair, Report
-from ksame.report.words import best, headline, iso20889, strongest, wp216
-from ksame.represent.generator import GeneratorSpace
-from ksame.utility import worse
+from ksame.spaces.generator_space import GeneratorSpace
 
-PNG = media.encode_png(np.full((8, 6, 3), 120, np.uint8))
-ORIGINAL = media.encode_png(np.full((8, 6, 3), 77, np.uint8))
+PNG = io.encode_png(np.full((8, 6, 3), 120, np.uint8))
+ORIGINAL = io.encode_png(np.full((8, 6, 3), 77, np.uint8))
 COLUMNS = ["measure", "original", "deidentified", "slice"]
 
 
@@ -96,7 +97,7 @@ def report(**more: Any) -> Report:
         "utility": table(),
         "detected": {"yunet": 1.0},
         "residual_faces": 0,
-        "pairs": (Pair(PNG, 5),) * 3,
+        "pairs": (ImagePair(PNG, 5),) * 3,
     }
     return Report(**(whole | more))
 
@@ -172,34 +173,36 @@ def drawn(state: str) -> str:
 @pytest.mark.parametrize("state", STATES)
 def test_the_first_sentence_is_true_in_every_state(state: str) -> None:
     status, sentence = SENTENCES[state]
-    found = headline(STATES[state])
+    found = make_headline(STATES[state])
     assert found.status == status
     assert sentence in found.sentence
 
 
 @pytest.mark.parametrize("state", DRAWN)
 def test_it_comes_first(state: str) -> None:
-    assert Text(drawn(state)).text.index(headline(STATES[state]).sentence) < 150
+    assert Text(drawn(state)).text.index(make_headline(STATES[state]).sentence) < 150
 
 
 def test_the_proof_is_the_reason_and_a_small_sample_is_called_one() -> None:
-    assert headline(STATES["held"]).why.startswith("The proof is the reason, not the attacks that failed")
-    assert "2 of 2 attacks stay undecided: with 60 people" in headline(STATES["held"]).why
-    assert "undecided" not in headline(STATES["held and decided"]).why
+    assert make_headline(STATES["held"]).why.startswith(
+        "The proof is the reason, not the attacks that failed"
+    )
+    assert "2 of 2 attacks stay undecided: with 60 people" in make_headline(STATES["held"]).why
+    assert "undecided" not in make_headline(STATES["held and decided"]).why
 
 
 def test_a_rate_above_the_bound_that_may_be_chance_is_not_called_below_it() -> None:
     lucky = replace(groups(), rank1=0.25, low=0.15, high=0.37)
-    assert "surely named more than" in headline(report(results=(lucky,))).sentence
+    assert "surely named more than" in make_headline(report(results=(lucky,))).sentence
 
 
 def test_a_release_without_its_private_folder_is_read_with_care(released: Path) -> None:
     found = verify(released)
     mine = report(certificate=found.certificate, checks=found.checks, unchecked=found.unchecked, results=())
-    assert headline(mine).status == "care"
+    assert make_headline(mine).status == "care"
     whole = verify(released, private=f"{released}.private")
     mine = report(certificate=whole.certificate, checks=whole.checks, unchecked=whole.unchecked, results=())
-    assert headline(mine).status == "held"
+    assert make_headline(mine).status == "held"
 
 
 shares = st.floats(0, 1, allow_nan=False)
@@ -224,7 +227,7 @@ def test_held_is_said_only_of_what_verifies_covers_the_files_and_was_not_broken(
     results: list[Result], scope: Any, broken: str, residual: int
 ) -> None:
     claim = certificate(Guarantee("k-anonymity", 5, 0.2, scope))
-    found = headline(
+    found = make_headline(
         report(certificate=claim, results=tuple(results), broken=broken, residual_faces=residual)
     )
     worst = any(result.verdict == "broken" for result in results)
@@ -233,20 +236,20 @@ def test_held_is_said_only_of_what_verifies_covers_the_files_and_was_not_broken(
 
 def test_the_strongest_attack_is_told_in_hundreds_of_people() -> None:
     result = replace(groups(), rank1=0.163, low=0.09, high=0.241, chance=0.0098, bound=0.2)
-    assert strongest(report(results=(result,))) == (
+    assert describe_strongest(report(results=(result,))) == (
         "The best attacker we tried, SFace, comparing released faces with known photos, named 16 of 100"
         " people (9 to 24); guessing would name 1; the promise allows 20."
     )
-    assert strongest(report(results=())) == "No attack was scored."
-    assert "nothing was promised" in strongest(STATES["ad hoc"])
+    assert describe_strongest(report(results=())) == "No attack was scored."
+    assert "nothing was promised" in describe_strongest(STATES["ad hoc"])
     for state in ("scene above", "said k, above"):  # no promise about the files
-        assert strongest(STATES[state]).endswith("; the bound is 20.")
+        assert describe_strongest(STATES[state]).endswith("; the bound is 20.")
 
 
 def test_naming_a_whole_group_is_not_naming_a_person() -> None:
     many = replace(SEES, attack="group", bound=1.0, verdict="undecided")
-    assert best((many, BLIND)) is BLIND
-    assert "among several names" in strongest(report(results=(many,)))
+    assert most_successful((many, BLIND)) is BLIND
+    assert "among several names" in describe_strongest(report(results=(many,)))
 
 
 def test_wording_claims_no_more_than_the_release() -> None:
@@ -357,13 +360,13 @@ def test_colours_of_text_stand_out_by_day_by_night_and_on_paper() -> None:
     assert len(themes) == 3
     for theme in themes:
         colour = dict(re.findall(r"--(\w+): #(\w+)", theme))
-        for ground in ("paper", "card"):
+        for background in ("paper", "card"):
             for text in ("ink", "soft", "held", "care", "broken", "none"):
-                assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)
+                assert contrast(colour[text], colour[background]) >= 4.5, (text, background)
     for tint in re.findall(r"\.t\d \{ background: #(\w+)", drawn("held")):
         assert contrast("222222", tint) >= 4.5 and contrast("4a4a4a", tint) >= 4.5
     assert contrast(*re.findall(r"\.chart figcaption \{ color: #(\w+)", drawn("held")), "fff") >= 4.5
-    for ink in (charts.INK, charts.SOFT, charts.BLUE, charts.RED):
+    for ink in (charts.INK_COLOUR, charts.SOFT_COLOUR, charts.BLUE, charts.RED):
         assert contrast(ink[1:], "ffffff") >= 4.5
 
 
@@ -387,7 +390,7 @@ def test_whatever_a_note_or_a_name_holds_stays_text() -> None:
 
 def test_an_original_is_shown_only_if_it_was_handed_over_and_then_the_page_says_so() -> None:
     original = base64.b64encode(ORIGINAL).decode()
-    shown = page(report(pairs=(Pair(PNG, 5, (ORIGINAL,)), Pair(PNG, 1))))
+    shown = page(report(pairs=(ImagePair(PNG, 5, (ORIGINAL,)), ImagePair(PNG, 1))))
     assert original in shown
     assert "Do not publish it." in shown
     assert "stands for 1 person" in Text(shown).text
@@ -412,7 +415,7 @@ def test_the_record_tells_once_what_release_and_audit_share() -> None:
 
 def test_the_same_report_is_the_same_page_and_a_large_one_is_small() -> None:
     noise = np.random.default_rng(1).integers(0, 255, (220, 176, 3), np.uint8)
-    faces = (Pair(media.encode_png(noise), 5),) * 40  # noise: as large as a PNG can be
+    faces = (ImagePair(io.encode_png(noise), 5),) * 40  # noise: as large as a PNG can be
     names = [f"recogniser {i}" for i in range(10)]
     kinds = ["naive", "reverse", "parrot"]
     many = tuple(attacked(noise=2.0, people=102, attack=a, recogniser=r) for a in kinds for r in names)
@@ -434,7 +437,7 @@ def test_charts_say_what_they_show_to_those_who_do_not_see_them() -> None:
 
 def test_at_most_three_recognisers_stand_out_the_strongest_first() -> None:
     found = [attacked(noise=n, recogniser=f"r{n}") for n in (2.0, 0.1, 1.0, 3.0)]
-    assert charts.outstanding(found) == ("r0.1", "r1.0", "r2.0")
+    assert charts.highlighted_recognisers(found) == ("r0.1", "r1.0", "r2.0")
 
 
 def test_who_is_treated_worse_is_told_where_it_is_more_than_noise() -> None:
@@ -443,7 +446,7 @@ def test_who_is_treated_worse_is_told_where_it_is_more_than_noise() -> None:
     names = ("gender: female", "gender: male")
     measured.attrs["chance"] = {name: {"apparent gender kept (share)": 1e-9} for name in names}
     measured.attrs["better"] = {"apparent gender kept (share)": "more"}
-    says = worse(measured)["says"].tolist()
+    says = find_disadvantaged(measured)["says"].tolist()
     assert len(says) == 1
     html = Text(page(report(utility=measured)))
     assert says[0] in html.text
@@ -451,7 +454,7 @@ def test_who_is_treated_worse_is_told_where_it_is_more_than_noise() -> None:
 
 
 def test_an_imitation_by_another_generator_is_weaker():
-    own = GeneratorSpace.shipped().digest
-    assert list(unlike({"method": "anonfaces", "map": own})) == []
-    (says,) = unlike({"method": "anonfaces", "map": own[::-1]})
+    own = GeneratorSpace.bundled().digest
+    assert list(rerun_differences({"method": "anonfaces", "map": own})) == []
+    (says,) = rerun_differences({"method": "anonfaces", "map": own[::-1]})
     assert "generator" in says

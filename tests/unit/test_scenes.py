@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ksame import media
-from ksame.faces.detect import Boxes
-from ksame.gather import Gathered, Source
-from ksame.release import Faceless, Failure
-from ksame.scenes import DEFAULT_POLICY as POLICY
-from ksame.scenes import Scene, Scenes, file_names, painted
+from ksame import io
+from ksame.analysis.photos import AnalysedPhotos
+from ksame.core.boxes import Boxes
+from ksame.core.errors import Faceless, Failure
+from ksame.io.sources import Source
+from ksame.render.scene import DEFAULT_POLICY as POLICY
+from ksame.render.scene import RenderedScenes, ScenePlan, published_names, render_scenes
 from samples import faces
 
 suffixes = st.sampled_from([".jpg", ".JPG", ".png", ".pgm", ".heic", ".webp"])
@@ -32,7 +33,7 @@ sources = st.lists(
 
 @given(sources, st.sampled_from([None, ".png"]))
 def test_kept_names_mirror_the_tree_and_no_name_is_used_twice(names, suffix):
-    kept = file_names(names, names="keep", seed=0, suffix=suffix)
+    kept = published_names(names, names="keep", seed=0, suffix=suffix)
     assert len(set(kept)) == len(names)
     for name, new in zip(names, kept, strict=True):
         old, path = PurePosixPath(name), PurePosixPath(new)
@@ -44,17 +45,17 @@ def test_kept_names_mirror_the_tree_and_no_name_is_used_twice(names, suffix):
 
 @given(sources, st.integers(0, 2**256 - 1))
 def test_random_names_tell_the_type_and_nothing_else(names, seed):
-    new = file_names(names, names="random", seed=seed)
+    new = published_names(names, names="random", seed=seed)
     assert len(set(new)) == len(names)
     others = [f"{number}{PurePosixPath(name).suffix}" for number, name in enumerate(names)]
-    assert file_names(others, names="random", seed=seed) == new, "they do not depend on the names"
+    assert published_names(others, names="random", seed=seed) == new, "they do not depend on the names"
     assert all(PurePosixPath(name).parent == PurePosixPath("images") for name in new)
     assert all(len(PurePosixPath(name).stem) == 16 and int(PurePosixPath(name).stem, 16) >= 0 for name in new)
 
 
 def test_another_seed_gives_other_names():
-    assert not set(file_names(["a.png"] * 9, names="random", seed=1)) & set(
-        file_names(["a.png"] * 9, names="random", seed=2)
+    assert not set(published_names(["a.png"] * 9, names="random", seed=1)) & set(
+        published_names(["a.png"] * 9, names="random", seed=2)
     )
 
 
@@ -65,7 +66,7 @@ def found():
     four = faces(3)
     photos[2][10:30, 30:50] = 250  # a face that cannot be replaced
     boxes = np.array([[5.0, 5, 15, 15], [30, 5, 40, 15], [5, 5, 15, 15]])
-    return Gathered(
+    return AnalysedPhotos(
         sources=tuple(Source(f"{number}.png", photo) for number, photo in enumerate(photos)),
         faces=type(four)(four.rgb, four.points, boxes, four.score, four.source, four.subject),
         photo=np.array([0, 0, 2]),
@@ -85,12 +86,12 @@ def stamp(photo, row):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_photo_is_made_when_it_is_asked_for(found, jobs):
-    files, outputs, *_ = painted(found, stamp, names="keep", seed=0, jobs=jobs, policy=POLICY)
+    files, outputs, *_ = render_scenes(found, stamp, names="keep", seed=0, jobs=jobs, policy=POLICY)
     assert outputs == ["images/0.png", "images/0.png", "images/2.png"], "a photo without a face is left out"
     assert list(files) == ["images/0.png", "images/2.png"]
     assert len(files) == 2
     assert dict(files.items()) == {name: files[name] for name in files}
-    first, last = (media.decode(files[name]) for name in files)
+    first, last = (io.decode(files[name]) for name in files)
     assert first[10, 10].tolist() == [0, 0, 0], "the largest face is painted last"
     assert first[0, :2].tolist() == [[255] * 3] * 2
     assert first[30, 30].tolist() == [100] * 3, "what is not painted stays"
@@ -106,23 +107,25 @@ def test_a_grey_photo_stays_grey_and_a_colour_photo_is_not_changed(found, suffix
         return new
 
     grey = [Source(f"{number}{suffix}", source.pixels) for number, source in enumerate(found.sources)]
-    files, *_ = painted(
+    files, *_ = render_scenes(
         replace(found, sources=tuple(grey)), paint, names="keep", seed=0, jobs=1, policy=POLICY
     )
     for data in files.values():
-        seen = media.decode(data)
+        seen = io.decode(data)
         assert (seen == seen[..., :1]).all()
         assert abs(int(seen[10, 10, 0]) - 142) < 3, "with the lightness of what was painted"
     colour = [source.pixels.copy() for source in found.sources]
     for photo in colour:
         photo[30:, :30] = (30, 90, 200)
     others = tuple(Source(f"{number}{suffix}", photo) for number, photo in enumerate(colour))
-    files, *_ = painted(replace(found, sources=others), paint, names="keep", seed=0, jobs=1, policy=POLICY)
-    assert files[f"images/0{suffix}"] == media.encode(paint(colour[0], 0), suffix)
+    files, *_ = render_scenes(
+        replace(found, sources=others), paint, names="keep", seed=0, jobs=1, policy=POLICY
+    )
+    assert files[f"images/0{suffix}"] == io.encode(paint(colour[0], 0), suffix)
 
 
 def test_names_that_are_random_are_listed_in_their_own_order(found):
-    files, outputs, *_ = painted(found, stamp, names="random", seed=3, jobs=1, policy=POLICY)
+    files, outputs, *_ = render_scenes(found, stamp, names="random", seed=3, jobs=1, policy=POLICY)
     assert list(files) == sorted(files)
     assert set(outputs) == set(files)
 
@@ -134,10 +137,10 @@ def test_what_is_seen_in_a_finished_photo_is_covered_until_nothing_is(found, mon
         known.append(boxes)
         return Boxes(face, np.ones(1), np.zeros((1, 5, 2))) if len(known) == 1 else Boxes.none()
 
-    monkeypatch.setattr("ksame.scenes.visible_faces", see)
+    monkeypatch.setattr("ksame.render.scene.visible_faces", see)
     found.sources[2].pixels[22:34, 12:24] = 200  # a face that only the check sees
-    files, *_ = painted(found, stamp, names="keep", seed=0, jobs=1, policy=POLICY)
-    last = media.decode(files["images/2.png"])
+    files, *_ = render_scenes(found, stamp, names="keep", seed=0, jobs=1, policy=POLICY)
+    last = io.decode(files["images/2.png"])
     assert last[22:34, 12:24].max() < 150, "it is covered"
     assert files.inspect("images/2.png", b"") == 0
     replaced, covered = known[0]
@@ -151,11 +154,11 @@ def test_what_is_seen_in_a_finished_photo_is_covered_until_nothing_is(found, mon
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_photo_in_which_a_face_stays_visible_is_withheld_unless_allowed(found, monkeypatch, allowed):
     monkeypatch.setattr(
-        "ksame.scenes.visible_faces",
+        "ksame.render.scene.visible_faces",
         lambda rgb, boxes: Boxes(np.ones((1, 4)) * [0, 0, 9, 9], np.ones(1), np.zeros((1, 5, 2))),
     )
     policy = replace(POLICY, allow_residual=allowed)
-    files, *_ = painted(found, stamp, names="keep", seed=0, jobs=1, policy=policy)
+    files, *_ = render_scenes(found, stamp, names="keep", seed=0, jobs=1, policy=policy)
     written = dict(files.items())
     assert list(written) == (["images/0.png", "images/2.png"] if allowed else [])
     assert all(files.inspect(name, b"") == 1 for name in files)
@@ -166,16 +169,16 @@ def test_photos_in_which_nobody_is_replaced(found, faceless):
     failures = (Failure("1.png", "no face was found"),)
     policy = replace(POLICY, faceless=faceless)
     one = replace(found, failures=failures, readable=(True, True, True))
-    made = painted(one, stamp, names="keep", seed=0, jobs=1, policy=policy)
+    made = render_scenes(one, stamp, names="keep", seed=0, jobs=1, policy=policy)
     if faceless == "publish":
         assert made.faceless == (Faceless("1.png", "images/1.png", 0),)
-        assert (media.decode(made.files["images/1.png"]) == 110).all()
+        assert (io.decode(made.files["images/1.png"]) == 110).all()
         assert made.failures == ()
     else:
         assert (made.faceless, made.failures) == ((), failures)
     box = np.array([[20.0, 10, 30, 20]])
     one = replace(one, unusable=(one.unusable[0], box, one.unusable[2]))
-    made = painted(one, stamp, names="keep", seed=0, jobs=1, policy=policy)
+    made = render_scenes(one, stamp, names="keep", seed=0, jobs=1, policy=policy)
     assert made.faceless == (Faceless("1.png", "images/1.png", 1),), "its faces are covered in any case"
     assert made.failures == ()
 
@@ -187,7 +190,7 @@ def test_a_photo_that_cannot_be_made_stops_the_others():
         raise RuntimeError("no")
 
     scenes = {
-        f"{number}.png": Scene(source, (0,), np.zeros((1, 4)), np.zeros((0, 4))) for number in range(20)
+        f"{number}.png": ScenePlan(source, (0,), np.zeros((1, 4)), np.zeros((0, 4))) for number in range(20)
     }
     with pytest.raises(RuntimeError, match="no"):
-        list(Scenes(scenes, fail, 2).items())
+        list(RenderedScenes(scenes, fail, 2).items())

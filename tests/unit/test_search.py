@@ -9,10 +9,19 @@ from hypothesis import strategies as st
 
 from composites import Face, compose, is_covered
 from heads import bundled_heads
-from ksame.faces.detect import Boxes, detect
-from ksame.faces.search import COARSEST_SIDE_PX, MAX_TILE_PX, View, search, tiles_of, views, visible_faces
-from ksame.geometry import transform
-from ksame.render import cover, covered_by
+from ksame.analysis.search import (
+    COARSEST_SIDE_PX,
+    MAX_TILE_PX,
+    SearchView,
+    search,
+    tiles_of,
+    views,
+    visible_faces,
+)
+from ksame.core.boxes import Boxes
+from ksame.core.geometry import transform
+from ksame.models.detectors import detect
+from ksame.render.cover import cover_boxes, cover_faces
 
 sides = st.integers(1, 900)
 ROLLS = st.floats(0, 360)
@@ -20,7 +29,7 @@ ROLLS = st.floats(0, 360)
 
 @given(sides, sides, st.sampled_from([2.25, 1.5, 0.4]), ROLLS, st.sampled_from(["", "stretched"]))
 def test_tiles_cover_the_photo_and_are_no_larger_than_allowed(height, width, scale, roll, altered):
-    tiles = tiles_of((height, width), View(scale, roll, altered))
+    tiles = tiles_of((height, width), SearchView(scale, roll, altered))
     assert all(max(tile.width, tile.height) <= MAX_TILE_PX + 32 for tile in tiles)
     corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) * [width - 1, height - 1]
     spots = np.concatenate(
@@ -94,6 +103,6 @@ def test_photos_of_odd_sizes_are_searched(shape):
 def test_visible_faces_are_those_that_nothing_explains(photo):
     assert len(visible_faces(photo.image, np.zeros((0, 4)))) > 0
     found = search(photo.image).xyxy
-    hidden = cover(photo.image, found)
-    assert len(visible_faces(hidden, covered_by(found))) == 0
+    hidden = cover_faces(photo.image, found)
+    assert len(visible_faces(hidden, cover_boxes(found))) == 0
     assert isinstance(visible_faces(np.full((60, 60, 3), 128, np.uint8), np.zeros((0, 4))), Boxes)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ksame.core import CannotGuarantee, UsageError
-from ksame.partition import Merge, hierarchical, ksame, parts, select
+from ksame.core.errors import CannotGuarantee, UsageError
+from ksame.partition import StratumMerge, hierarchical, ksame, make_strata, select
 
 
 def faces(n, d=3, seed=0):
@@ -45,7 +45,7 @@ def test_unknown_method_is_refused_with_the_known_ones():
 
 def test_unknown_answer_to_small_parts_is_refused():
     with pytest.raises(UsageError, match=r"small must be 'refuse' or 'merge'\. Got 'drop'"):
-        parts(faces(4), 2, label=[0] * 4, small="drop")  # type: ignore[arg-type]
+        make_strata(faces(4), 2, label=[0] * 4, small="drop")  # type: ignore[arg-type]
 
 
 def test_every_face_needs_a_label():
@@ -79,23 +79,23 @@ def test_a_subject_with_two_labels_is_refused_by_name():
 
 def test_small_parts_are_merged_with_the_nearest_and_told():
     x = np.array([[0.0], [0.0], [0.0], [10.0], [10.0], [10.0], [9.0], [1.0]])
-    part, merges = parts(x, 3, label=list("aaabbbcd"), small="merge")
+    part, merges = make_strata(x, 3, label=list("aaabbbcd"), small="merge")
     assert part.tolist() == [1, 1, 1, 0, 0, 0, 0, 1]
-    assert merges == (Merge("c", 1, "b", 3), Merge("d", 1, "a", 3))
+    assert merges == (StratumMerge("c", 1, "b", 3), StratumMerge("d", 1, "a", 3))
     groups = select(x, 3, label=list("aaabbbcd"), small="merge")
     assert groups.labels.tolist() == [0, 0, 0, 1, 1, 1, 1, 0]
 
 
 def test_merging_goes_on_until_all_are_large_enough():
-    part, merges = parts([[0.0], [1.0], [3.0], [7.0]], 4, label=list("abcd"), small="merge")
+    part, merges = make_strata([[0.0], [1.0], [3.0], [7.0]], 4, label=list("abcd"), small="merge")
     assert part.tolist() == [0] * 4
     assert [(merge.part, merge.into) for merge in merges] == [("a", "b"), ("c", "b + a"), ("d", "b + a + c")]
 
 
 def test_nothing_is_merged_without_need():
-    assert parts(faces(6), 2, label=[0, 0, 1, 1, 2, 2], small="merge")[1] == ()
+    assert make_strata(faces(6), 2, label=[0, 0, 1, 1, 2, 2], small="merge")[1] == ()
 
 
 def test_too_few_people_in_all_cannot_be_merged_into_enough():
     with pytest.raises(CannotGuarantee, match=r"k must be an integer in \[2, 3\]"):
-        parts(faces(3), 4, label=list("abc"), small="merge")
+        make_strata(faces(3), 4, label=list("abc"), small="merge")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import oracles
 from ksame import replace
-from ksame.core import CannotGuarantee, UsageError
-from ksame.replace import identities, kdiff, shift
+from ksame.core.errors import CannotGuarantee, UsageError
+from ksame.replace import assign_identities, kdiff, shift
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -38,9 +38,9 @@ def test_pool_faces_are_those_of_trying_every_way(video, data):
     expected = oracles.pool_faces(people, pool, still, used)
     if expected is None:
         with pytest.raises(CannotGuarantee, match="too few free faces"):
-            identities(people, pool, nuisance=still, used=used)
+            assign_identities(people, pool, nuisance=still, used=used)
         return
-    assert identities(people, pool, nuisance=still, used=used).tolist() == list(expected)
+    assert assign_identities(people, pool, nuisance=still, used=used).tolist() == list(expected)
     new, guarantee = shift(codes, pool, after, subjects=who, nuisance=still, used=used)
     np.testing.assert_allclose(new, oracles.shifted(codes, who.tolist(), expected, pool, after, still))
     assert guarantee.kind == "none" and f"{len(pool)} shifts" in str(guarantee)
@@ -51,7 +51,7 @@ def test_pool_faces_are_those_of_trying_every_way(video, data):
 def test_one_shift_per_person_and_another_for_everybody(video, among, seed):
     codes, who, pool, after, still = video
     before = codes.copy()
-    new, _ = shift(codes, pool, after, subjects=who, nuisance=still, among=among, rng=seed)
+    new, _ = shift(codes, pool, after, subjects=who, nuisance=still, nearest_count=among, rng=seed)
     steps = []
     for name in np.unique(who):
         step = new[who == name] - codes[who == name]
@@ -80,20 +80,22 @@ def test_any_of_the_nearest_is_one_of_them_and_not_always_the_same(seed, among):
     person, pool = rng.normal(size=(1, 5)), rng.normal(size=(20, 5))
     used = rng.random(20) < 0.2
     order = [i for i in np.argsort(np.linalg.norm(pool - person, axis=1)) if not used[i]]
-    chosen = {int(identities(person, pool, used=used, among=among, rng=i)[0]) for i in range(40)}
+    chosen = {
+        int(assign_identities(person, pool, used=used, nearest_count=among, rng=i)[0]) for i in range(40)
+    }
     assert chosen <= set(order[:among])
     assert len(chosen) > 1
 
 
 def test_people_who_compete_for_the_nearest_get_distinct_faces_further_away():
     crowd = np.zeros((6, 3))
-    chosen = identities(crowd, np.arange(30.0).reshape(10, 3), among=2, rng=0)
+    chosen = assign_identities(crowd, np.arange(30.0).reshape(10, 3), nearest_count=2, rng=0)
     assert sorted(chosen.tolist()) == [0, 1, 2, 3, 4, 5]
 
 
 def test_without_a_seed_two_runs_differ():
     pool = np.random.default_rng(0).normal(size=(200, 4))
-    assert len({int(identities(np.zeros((1, 4)), pool, among=100)[0]) for _ in range(12)}) > 1
+    assert len({int(assign_identities(np.zeros((1, 4)), pool, nearest_count=100)[0]) for _ in range(12)}) > 1
 
 
 def test_single_precision_stays_single():
@@ -109,7 +111,7 @@ def test_single_precision_stays_single():
     [
         ({"nuisance": [True, True]}, UsageError, "not all"),
         ({"nuisance": [True]}, UsageError, "2 components"),
-        ({"among": 0}, UsageError, "among must be"),
+        ({"nearest_count": 0}, UsageError, "nearest_count must be"),
         ({"subjects": ["A"]}, UsageError, "one person per code"),
         ({"used": [True, True, False]}, CannotGuarantee, "2 people"),
         ({"pool_shifted": [[0.0, 1.0]]}, UsageError, "must both be"),

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ksame.core import UsageError
-from ksame.faces.subjects import by_folder, by_prefix, from_csv, table
+from ksame.analysis.subjects import by_folder, by_prefix, from_csv, subject_table
+from ksame.core.errors import UsageError
 
 
 def test_loose_photos_have_no_folder():
@@ -70,7 +70,7 @@ def test_a_csv_that_cannot_be_read_is_named(write, tmp_path):
 
 
 def test_the_table_has_most_photos_first():
-    rows = table(["a", "b", "b", "b", "b"], list("12345"))
+    rows = subject_table(["a", "b", "b", "b", "b"], list("12345"))
     assert [row.subject for row in rows] == ["b", "a"]
     assert rows[0].photos == 4
     assert rows[0].names == ("2", "3", "4")

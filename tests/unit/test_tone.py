@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import oracles
-from ksame import media
-from ksame.pool import Pool
-from ksame.tone import in_grey, is_grey, is_monochrome, match_tone, to_tone, tone_curve
+from ksame import io as ksame_io
+from ksame.methods.shift.pool import Pool
+from ksame.render.tone import is_grey, is_monochrome, match_tone, to_grey, to_tone, tone_curve
 
-SMALL = Pool.shipped().picture(0)  # a synthetic face in colour
+SMALL = Pool.bundled().image(0)  # a synthetic face in colour
 FACE = np.s_[60:160, 80:180]
 
 
 def sepia(rgb):
-    return np.clip(in_grey(rgb) * (1.07, 0.95, 0.75) + (8, 2, 0), 0, 255).round().astype(np.uint8)
+    return np.clip(to_grey(rgb) * (1.07, 0.95, 0.75) + (8, 2, 0), 0, 255).round().astype(np.uint8)
 
 
 def noisy(rgb, sigma):
@@ -44,14 +44,14 @@ def with_new_face(photo):
 @pytest.mark.parametrize("quality", [None, 60, 75, 95])
 @pytest.mark.parametrize("sigma", [0, 2, 6])
 def test_a_grey_photo_is_grey_with_noise_and_as_jpeg(quality, sigma):
-    photo = noisy(in_grey(SMALL), sigma)
+    photo = noisy(to_grey(SMALL), sigma)
     photo = photo if quality is None else as_jpeg(photo, quality)
     assert is_grey(photo) and is_monochrome(photo)
 
 
 @pytest.mark.parametrize("saturation", [1.0, 0.5, 0.25])
 def test_pale_colours_are_colours(saturation):
-    grey = in_grey(SMALL)
+    grey = to_grey(SMALL)
     pale = (grey + saturation * (SMALL.astype(float) - grey)).round().astype(np.uint8)
     assert not is_grey(pale) and not is_monochrome(pale)
     drawn = with_new_face(pale)
@@ -59,7 +59,7 @@ def test_pale_colours_are_colours(saturation):
 
 
 def test_a_small_spot_of_colour_is_enough():
-    photo = in_grey(SMALL)
+    photo = to_grey(SMALL)
     photo[100:116, 100:116] = SMALL[100:116, 100:116] // 2 + np.array([100, 20, 0], np.uint8)
     assert not is_grey(photo) and not is_monochrome(photo)
 
@@ -79,9 +79,9 @@ def test_a_toned_photo_is_no_grey_one_and_a_new_face_takes_its_tone(photo):
 @pytest.mark.parametrize(("suffix", "most"), [(".png", 0), (".jpg", 0), (".webp", 1)])
 def test_equal_channels_are_equal_in_the_decoded_file(suffix, most):
     """WebP rounds: the channels of a grey photo that it has stored differ by a level themselves."""
-    photo = in_grey(SMALL)
+    photo = to_grey(SMALL)
     for rgb in (photo, match_tone(with_new_face(photo), photo)):
-        seen = media.decode(media.encode(rgb, suffix)).astype(int)
+        seen = ksame_io.decode(ksame_io.encode(rgb, suffix)).astype(int)
         assert np.ptp(seen, axis=2).max() == most
 
 
@@ -92,17 +92,17 @@ images = st.integers(0, 2**32).map(
 
 @given(images, images, st.integers(0, 12))
 def test_equal_channels_stay_equal_whatever_is_drawn(photo, drawn, rows):
-    photo = in_grey(photo)
+    photo = to_grey(photo)
     drawn[rows:] = photo[rows:]
     toned = to_tone(drawn, photo)
-    assert (toned == in_grey(drawn)).all()
-    assert (in_grey(toned) == toned).all(), "grey stays as it is"
+    assert (toned == to_grey(drawn)).all()
+    assert (to_grey(toned) == toned).all(), "grey stays as it is"
 
 
 @given(images, st.integers(0, 2**32))
 def test_the_tone_is_the_mean_colour_of_pixels_about_as_light(photo, seed):
     where = np.random.default_rng(seed).random(photo.shape[:2]) < 0.5
-    grey = in_grey(photo)[..., 0]
+    grey = to_grey(photo)[..., 0]
     levels = [0, 77, 128, 255]
     twin = oracles.tone_curve(photo[where].tolist(), grey[where].tolist(), levels)
     np.testing.assert_allclose(tone_curve(photo, where)[levels], twin, atol=1e-6)
@@ -112,4 +112,4 @@ def test_where_nothing_is_left_of_a_photo_what_is_drawn_is_grey():
     photo = sepia(SMALL)
     drawn = 255 - SMALL
     drawn[(drawn == photo).all(axis=2)] ^= 1
-    assert (to_tone(drawn, photo) == in_grey(drawn)).all()
+    assert (to_tone(drawn, photo) == to_grey(drawn)).all()

@@ -12,13 +12,13 @@ from hypothesis import given
 from scipy.cluster.hierarchy import linkage
 
 import oracles
-from ksame import media
-from ksame.core import CannotGuarantee, UsageError, WeightsError
-from ksame.portraits import group, surrogate
-from ksame.represent.synthesis import Generator
-from ksame.tune import METHODS, run, tune
-from ksame.tune.choose import choose, cuts, safe
-from ksame.tune.measure import _homogeneity
+from ksame import io
+from ksame.audit.tune import METHODS, run, tune
+from ksame.audit.tune.measure import _homogeneity
+from ksame.audit.tune.recommend import dendrogram_cuts, recommend, within_budget
+from ksame.core.errors import CannotGuarantee, UsageError, WeightsError
+from ksame.methods.anonfaces import group, portrait_search
+from ksame.models.generator import ImageGenerator
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def stages():
 def tuning(people, recogniser, stages):
     """12 people in 14 photos: two of them have two."""
     watch = lambda *stage: stages.append(stage)  # noqa: E731
-    return tune(people, ks=(2, 4, 7, 30), subjects="prefix", risk=0.45, seed=1, watch=watch)
+    return tune(people, ks=(2, 4, 7, 30), subjects="prefix", risk=0.45, seed=1, progress=watch)
 
 
 def test_every_method_and_k_is_in_the_table(tuning):
@@ -107,7 +107,7 @@ def test_an_original_is_shown_only_if_asked_for(people, recogniser):
     html = found.page()
     assert found.original in pictures(html)
     assert "The first picture is the original." in html
-    assert media.decode(found.original).shape == (320, 256, 3)
+    assert io.decode(found.original).shape == (320, 256, 3)
     # nothing is proved of this method, and nobody shares a face
     row = found.table.iloc[0]
     assert (row["bound"], row["proved"], row["faces"]) == (1.0, False, 14)
@@ -118,23 +118,23 @@ def test_an_original_is_shown_only_if_asked_for(people, recogniser):
 
 
 def test_portraits_of_a_generator_are_tried_too(family, recogniser, monkeypatch):
-    monkeypatch.setattr(surrogate, "_TRIES", 0)
-    monkeypatch.setattr(surrogate, "_CORRECTIONS", 0)
-    monkeypatch.setattr(group, "looked", lambda *_, **__: pytest.fail("they were looked at again"))
+    monkeypatch.setattr(portrait_search, "_EXTRA_TRIES", 0)
+    monkeypatch.setattr(portrait_search, "_CORRECTIONS_MAX", 0)
+    monkeypatch.setattr(group, "analyse_faces", lambda *_, **__: pytest.fail("they were looked at again"))
     tuning = tune(family, ks=(4,), methods=("anonfaces",), risk=0.3, subjects="folder", seed=1)
     (row,) = tuning.table.to_dict("records")
     assert (row["method"], row["k"], row["proved"], row["faceless"]) == ("anonfaces", 4, True, 0)
     assert row["seconds"] > 0
     assert f"<td>{row['seconds']}</td>" in tuning.page()
     assert any("not for commercial use" in note for note in tuning.notes)
-    assert media.decode(tuning.strip["anonfaces", 4]).shape == (320, 320, 3), "no larger than the page needs"
+    assert io.decode(tuning.strip["anonfaces", 4]).shape == (320, 320, 3), "no larger than the page needs"
 
 
 def test_a_generator_that_is_missing_is_told_before_the_long_work(recogniser, monkeypatch):
     def missing():
         raise WeightsError("stylegan is not here.")
 
-    monkeypatch.setattr(Generator, "shipped", missing)
+    monkeypatch.setattr(ImageGenerator, "bundled", missing)
     with pytest.raises(WeightsError, match="stylegan is not here"):
         tune("nowhere", methods=("ksame-m", "anonfaces"))
 
@@ -149,7 +149,7 @@ def test_without_the_networks_for_gender_and_age_that_is_said(family, recogniser
     def missing(*_):
         raise WeightsError("age is not here.")
 
-    monkeypatch.setattr("ksame.apart.attributes", missing)
+    monkeypatch.setattr("ksame.analysis.strata.predict_face_attributes", missing)
     found = tune(family, ks=[2], methods=["ksame-m"], subjects="folder", seed=1)
     assert "Apparent gender and age were not looked at: age is not here." in found.notes
     assert found.table[["gender", "age", "alike"]].isna().all(axis=None)
@@ -167,7 +167,7 @@ def test_without_the_networks_for_gender_and_age_that_is_said(family, recogniser
     ],
 )
 def test_nonsense_is_refused_before_the_long_work(options, says, monkeypatch):
-    monkeypatch.setattr(run, "gather", None)
+    monkeypatch.setattr(run, "analyse_photos", None)
     with pytest.raises(UsageError, match=says):
         tune("nowhere", **options)
 
@@ -196,7 +196,7 @@ def as_table(rows):
     st.sampled_from([0.05, 0.3]),
 )
 def test_the_choice_is_that_of_looking_at_every_row(rows, risk):
-    choice = choose(as_table(rows), risk, people=50)
+    choice = recommend(as_table(rows), risk, people=50)
     assert choice.recommended == oracles.recommended(rows, risk)
     assert choice.why.endswith((".", "risk."))
 
@@ -207,14 +207,14 @@ def row(k, loss, *, proved=True, high=1.0, bound=None):
 
 def test_a_proof_counts_more_than_a_measurement():
     table = as_table([row(2, 0.1, high=0.01), row(10, 0.5), row(20, 0.2, proved=False, high=0.05, bound=1.0)])
-    assert safe(table, 0.1).tolist() == [False, True, True]
-    assert "nothing is proved" in choose(table, 0.1, people=50).why
+    assert within_budget(table, 0.1).tolist() == [False, True, True]
+    assert "nothing is proved" in recommend(table, 0.1, people=50).why
 
 
 def test_a_plateau_is_mentioned():
     rows = [row(10, 0.50), row(12, 0.505), row(14, 0.507), row(15, 0.6)]
-    assert "Up to k = 14 the loss is hardly larger" in choose(as_table(rows), 0.1, people=50).why
-    assert "hardly" not in choose(as_table(rows[::3]), 0.1, people=50).why
+    assert "Up to k = 14 the loss is hardly larger" in recommend(as_table(rows), 0.1, people=50).why
+    assert "hardly" not in recommend(as_table(rows[::3]), 0.1, people=50).why
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_plateau_is_mentioned():
     ],
 )
 def test_what_would_help_is_said_where_no_k_is_safe(risk, people, bound, advice):
-    choice = choose(as_table([row(5, 0.5, bound=bound)]), risk, people=people)
+    choice = recommend(as_table([row(5, 0.5, bound=bound)]), risk, people=people)
     assert choice.recommended is None
     assert advice in choice.why
 
@@ -236,7 +236,7 @@ def test_what_would_help_is_said_where_no_k_is_safe(risk, people, bound, advice)
 )
 def test_cuts_are_those_of_trying_every_height(places, how):
     tree = linkage(np.array(places, float)[:, None], how)
-    for found, share in zip(cuts(tree), (0.5, 0.9), strict=True):
+    for found, share in zip(dendrogram_cuts(tree), (0.5, 0.9), strict=True):
         assert found == oracles.cut(tree, share)
 
 

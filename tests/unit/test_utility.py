@@ -7,29 +7,36 @@ import numpy as np
 import pytest
 
 import drawn
-from ksame import weights
-from ksame.core import UsageError, WeightsError
-from ksame.faces.blendshapes import BLENDSHAPES
-from ksame.faces.detect import DETECTORS, detect
-from ksame.gather import usable
-from ksame.geometry import moving_least_squares, transform
-from ksame.utility import detection_rate, features, identity_consistency, measures, notes, worse
-from ksame.utility import look as looking
-from ksame.utility.classify import COMMONEST, classified, kept_together
-from ksame.utility.expression import DISTANCES, distances
-from ksame.utility.fidelity import psnr, squared_error, ssim
-from ksame.utility.look import PICTURE
-from ksame.utility.slices import known, predicted, slices
-from ksame.utility.video import (
-    SHAPES,
-    expressions,
-    flicker,
-    motion,
-    over_time,
-    pairs_alike,
-    stilled,
-    unchanged,
+from ksame.analysis.photos import select_usable
+from ksame.audit.utility import columns as looking
+from ksame.audit.utility import (
+    detection_rate,
+    face_columns,
+    find_disadvantaged,
+    identity_consistency,
+    measures,
+    missing_notes,
 )
+from ksame.audit.utility.classify import COMMONEST_LABEL, classify_faces, connected_rows
+from ksame.audit.utility.columns import IMAGE_SIZE
+from ksame.audit.utility.expression import DISTANCES, distances
+from ksame.audit.utility.fidelity import psnr, squared_error, ssim
+from ksame.audit.utility.slices import clean_labels, predict_person_labels, slices
+from ksame.audit.utility.video import (
+    SHAPES,
+    align_frames,
+    estimate_rest_motion,
+    expression_rows,
+    flicker,
+    is_unchanged,
+    pairs_alike,
+    time_correlation,
+)
+from ksame.core.errors import UsageError, WeightsError
+from ksame.core.geometry import moving_least_squares, transform
+from ksame.models import weights
+from ksame.models.blendshapes import BLENDSHAPES
+from ksame.models.detectors import DETECTORS, detect
 
 MARKED = {"mouthSmileLeft", "mouthSmileRight", "smile width"}
 
@@ -53,8 +60,8 @@ def corners_moved(rgb, mesh, x, y):
 
 def seen(rgb):
     """Return the features of the largest face that is found in a picture."""
-    points, good = usable(rgb, detect(rgb))
-    return features(rgb, points[good[:1]])
+    points, good = select_usable(rgb, detect(rgb))
+    return face_columns(rgb, points[good[:1]])
 
 
 def whole(table, part="all"):
@@ -67,20 +74,20 @@ def whole(table, part="all"):
 
 def test_a_face_has_every_column_and_no_face_has_the_same_ones_empty(face):
     rgb, points = face
-    one, none = features(rgb, points), features(rgb, points[:0])
+    one, none = face_columns(rgb, points), face_columns(rgb, points[:0])
     assert {n: (c.shape[1:], c.dtype) for n, c in one.items()} == {
         n: (c.shape[1:], c.dtype) for n, c in none.items()
     }
     assert {len(column) for column in one.values()} == {1}
     assert {len(column) for column in none.values()} == {0}
-    assert one["picture"].shape == (1, *PICTURE[::-1])
-    assert notes() == () or "blendshapes" not in one or "age" not in one
+    assert one["picture"].shape == (1, *IMAGE_SIZE[::-1])
+    assert missing_notes() == () or "blendshapes" not in one or "age" not in one
 
 
 def test_where_a_face_is_in_its_photo_does_not_matter(face):
     rgb, points = face
     moved = cv2.copyMakeBorder(rgb, 40, 0, 24, 0, cv2.BORDER_REPLICATE)
-    here, there = features(rgb, points), features(moved, points + np.array([24, 40]))
+    here, there = face_columns(rgb, points), face_columns(moved, points + np.array([24, 40]))
     assert np.abs(here["picture"].astype(float) - there["picture"]).mean() < 1
     for name in here.keys() - {"picture", "age", "lightness", "ita"}:
         assert there[name].astype(float) == pytest.approx(here[name].astype(float), abs=0.05), name
@@ -89,15 +96,15 @@ def test_where_a_face_is_in_its_photo_does_not_matter(face):
 def test_the_picture_is_the_inner_face(face):
     rgb, points = face
     dark = np.where((rgb == rgb[0, 0]).all(axis=2, keepdims=True), np.uint8(0), rgb)
-    picture, other = (features(photo, points)["picture"][0] for photo in (rgb, dark))
-    assert (picture != other).mean() < 0.01  # the ground is not in it
-    dark = picture[:32].mean(axis=1).argmin()  # the eyes, at y = 136 of the frame
+    image, other = (face_columns(photo, points)["picture"][0] for photo in (rgb, dark))
+    assert (image != other).mean() < 0.01  # the ground is not in it
+    dark = image[:32].mean(axis=1).argmin()  # the eyes, at y = 136 of the frame
     assert abs(dark - (136 - 100) / 2) < 4
 
 
 def test_the_mean_face_has_a_small_appearance_code(face):
     other, points = drawn.photos(1, seed=3, spread=1)
-    near, far = (np.linalg.norm(features(*one)["appearance"]) for one in (face, (other[0], points)))
+    near, far = (np.linalg.norm(face_columns(*one)["appearance"]) for one in (face, (other[0], points)))
     assert near < 0.3 < far
 
 
@@ -129,9 +136,9 @@ def test_what_is_missing_is_left_out_and_told(face, monkeypatch):
     monkeypatch.setattr(weights, "fetch", nothing)
     looking._missing.cache_clear()
     try:
-        assert set(features(*face)) == {"picture", "appearance", "proportions", "distances"}
-        assert [note.split(":")[0].split()[0] for note in notes()] == ["Gender,", "Expressions"]
-        assert "landmarker is missing." in notes()[1]
+        assert set(face_columns(*face)) == {"picture", "appearance", "proportions", "distances"}
+        assert [note.split(":")[0].split()[0] for note in missing_notes()] == ["Gender,", "Expressions"]
+        assert "landmarker is missing." in missing_notes()[1]
     finally:
         looking._missing.cache_clear()
 
@@ -287,7 +294,7 @@ def test_few_people_are_never_shown_alone_nor_by_subtraction():
 
 
 def test_ages_in_years_are_bands_and_nonsense_is_not_known():
-    assert known({"age": ["24", "35-54", "-3", "", "nan"]}, 5)["age"].tolist() == [
+    assert clean_labels({"age": ["24", "35-54", "-3", "", "nan"]}, 5)["age"].tolist() == [
         "under 35",
         "35-54",
         "",
@@ -303,10 +310,10 @@ def test_people_are_predicted_as_a_whole():
         "age": np.array([20.0, 60, 30, np.nan]),
         "age_sure": np.array([1.0, 1, 1, np.nan]),
     }
-    found = predicted(columns, ["A", "A", "B", "B"])
+    found = predict_person_labels(columns, ["A", "A", "B", "B"])
     assert found["gender"].tolist() == ["male", "male", "unsure", "unsure"]
     assert found["age"].tolist() == ["35-54", "35-54", "under 35", "under 35"]
-    assert predicted({}, []) == {}
+    assert predict_person_labels({}, []) == {}
 
 
 # classifiers
@@ -315,10 +322,8 @@ def test_people_are_predicted_as_a_whole():
 def shaded(classes, rng):
     """Return noisy pictures (n, 40, 32) that are brighter on one side: which one is their class."""
     ramp = np.linspace(-40, 40, 32)
-    pictures = np.where(np.asarray(classes) == "m", 1, -1)[:, None, None] * ramp + rng.normal(
-        128, 20, (40, 32)
-    )
-    return np.clip(pictures + rng.normal(0, 10, pictures.shape), 0, 255).astype(np.uint8)
+    images = np.where(np.asarray(classes) == "m", 1, -1)[:, None, None] * ramp + rng.normal(128, 20, (40, 32))
+    return np.clip(images + rng.normal(0, 10, images.shape), 0, 255).astype(np.uint8)
 
 
 def test_classifiers_tell_what_is_there_and_only_guess_what_is_gone():
@@ -326,12 +331,12 @@ def test_classifiers_tell_what_is_there_and_only_guess_what_is_gone():
     classes = np.array(["f", "m"] * 20)
     before = shaded(classes, rng)
     gone = np.repeat(before[:1], 40, axis=0)
-    right = classified(before, gone, classes, np.arange(40))
+    right = classify_faces(before, gone, classes, np.arange(40))
     for name in ("linear SVM", "RBF SVM", "LDA trained on originals"):
         old, new = (side.mean() for side in right[name])
         assert old == 1
         assert new == 0.5
-    assert right[COMMONEST][0].mean() == 0.5
+    assert right[COMMONEST_LABEL][0].mean() == 0.5
 
 
 def test_a_published_picture_is_never_in_training_and_in_the_test():
@@ -339,20 +344,20 @@ def test_a_published_picture_is_never_in_training_and_in_the_test():
     group = np.repeat(np.arange(60), 2)
     classes = np.where(group % 2, "m", "f")
     noise = rng.integers(0, 256, (60, 40, 32), np.uint8)[group]  # it tells a group, and nothing of its class
-    together = kept_together(np.arange(120), group)
-    right = classified(noise, noise, classes, together)
+    together = connected_rows(np.arange(120), group)
+    right = classify_faces(noise, noise, classes, together)
     assert right["RBF SVM"][1].mean() < 0.7
-    torn = classified(noise, noise, classes, np.arange(120))  # as if the papers' folds were taken
+    torn = classify_faces(noise, noise, classes, np.arange(120))  # as if the papers' folds were taken
     assert torn["RBF SVM"][1].mean() == 1
 
 
 def test_classes_that_are_rare_or_not_known_are_left_out():
     rng = np.random.default_rng(0)
     classes = np.array(["f", "m"] * 10 + ["", "x"])
-    pictures = shaded(classes, rng)
-    right = classified(pictures, pictures, classes, np.arange(22))
+    images = shaded(classes, rng)
+    right = classify_faces(images, images, classes, np.arange(22))
     assert np.isnan(right["linear SVM"][0]).tolist() == [False] * 20 + [True] * 2
-    assert classified(pictures, pictures, np.array(["f"] * 22), np.arange(22)) == {}
+    assert classify_faces(images, images, np.array(["f"] * 22), np.arange(22)) == {}
 
 
 def test_the_table_says_what_was_told_apart_and_by_whose_word():
@@ -364,7 +369,7 @@ def test_the_table_says_what_was_told_apart_and_by_whose_word():
 
 
 def test_of_very_many_faces_some_are_classified(monkeypatch):
-    monkeypatch.setattr("ksame.utility.figures.MOST", 20)
+    monkeypatch.setattr("ksame.audit.utility.figures.MAX_FACES", 20)
     rng = np.random.default_rng(0)
     faces = {"picture": shaded(np.where(np.arange(60) % 2, "m", "f"), rng)}
     table = whole(
@@ -385,19 +390,21 @@ def unfair(by, n=60):
 
 
 def test_those_who_lose_more_are_named_and_the_others_are_not():
-    found = worse(unfair(1.0))
+    found = find_disadvantaged(unfair(1.0))
     assert found["slice"].tolist() == ["gender: female"]
     assert found["says"][0].startswith("Worse for gender female: information loss (appearance,")
     assert found["here"][0] == pytest.approx(2, abs=0.1)
     assert found["all"][0] == pytest.approx(1.5, abs=0.1)
-    assert worse(unfair(0.0)).empty
+    assert find_disadvantaged(unfair(0.0)).empty
 
 
 def test_what_originals_have_too_is_compared_by_what_is_lost():
     before = {"appearance": np.random.default_rng(0).normal(size=(40, 2))}
     after = {"appearance": before["appearance"].copy()}
     after["appearance"][:20:2] = np.nan  # half of the women
-    found = worse(measures(before, after, subjects=np.arange(40), labels={"gender": ["f", "m"] * 20}))
+    found = find_disadvantaged(
+        measures(before, after, subjects=np.arange(40), labels={"gender": ["f", "m"] * 20})
+    )
     assert found["says"].tolist() == [
         "Worse for gender f: faces not found (share) is 0.5 after 0; for all people it is 0.25 after 0."
     ]
@@ -407,15 +414,17 @@ def test_of_many_small_differences_as_many_are_shown_as_are_not_noise():
     table = unfair(1.0)
     name = "information loss (appearance, standard deviations)"
     table.attrs["chance"] = {"gender: female": {name: 0.06}, "gender: male": {name: 0.09}}
-    assert worse(table)["slice"].tolist() == ["gender: female"]  # 0.09 <= 2/2 of 0.1 lets the first in, too
-    assert worse(table, level=0.08).empty
+    assert find_disadvantaged(table)["slice"].tolist() == [
+        "gender: female"
+    ]  # 0.09 <= 2/2 of 0.1 lets the first in, too
+    assert find_disadvantaged(table, level=0.08).empty
 
 
 def test_a_table_without_its_people_is_refused():
     table = unfair(1.0)
     table.attrs.clear()
     with pytest.raises(UsageError, match="attrs are gone"):
-        worse(table)
+        find_disadvantaged(table)
 
 
 # pictures, detectors, identities
@@ -455,12 +464,12 @@ def test_what_is_published_as_it_was_is_told_from_what_was_covered_or_replaced()
     rng = np.random.default_rng(3)
     face = rng.integers(60, 200, (40, 30)).astype(np.uint8)
     coded = np.clip(face + rng.normal(0, 2, face.shape), 0, 255).astype(np.uint8)
-    assert unchanged(face, coded)
-    assert not unchanged(face, np.full_like(face, 130)), "a cover"
-    assert not unchanged(face, rng.permutation(face)), "another face"
+    assert is_unchanged(face, coded)
+    assert not is_unchanged(face, np.full_like(face, 130)), "a cover"
+    assert not is_unchanged(face, rng.permutation(face)), "another face"
     flat = np.full_like(face, 90)
-    assert not unchanged(flat, flat), "nobody can be seen on a flat ground"
-    assert not unchanged(face[:0], face[:0])
+    assert not is_unchanged(flat, flat), "nobody can be seen on a flat ground"
+    assert not is_unchanged(face[:0], face[:0])
 
 
 def test_motion_is_that_of_a_face_at_rest(face):
@@ -468,10 +477,12 @@ def test_motion_is_that_of_a_face_at_rest(face):
     mesh = face[1][0]
     noisy = np.clip(grey + np.random.default_rng(1).normal(0, 2, grey.shape), 0, 255).astype(np.uint8)
     shaken = np.roll(noisy, (1, -2), axis=(0, 1))
-    move = motion(np.stack([shaken, grey]), mesh)
+    move = estimate_rest_motion(np.stack([shaken, grey]), mesh)
     np.testing.assert_allclose(transform(move, mesh) - mesh, np.tile((-2, 1), (468, 1)), atol=0.2)
-    assert motion(np.stack([grey, np.roll(noisy, 12, axis=1)]), mesh) is None
-    assert motion(np.stack([grey, noisy]), mesh + 10_000) is None, "nothing is known of what is out of sight"
+    assert estimate_rest_motion(np.stack([grey, np.roll(noisy, 12, axis=1)]), mesh) is None
+    assert estimate_rest_motion(np.stack([grey, noisy]), mesh + 10_000) is None, (
+        "nothing is known of what is out of sight"
+    )
 
 
 def test_shaking_and_sunshine_are_no_flicker(face):
@@ -482,8 +493,8 @@ def test_shaking_and_sunshine_are_no_flicker(face):
 
     def ratio(new):
         old = np.stack([grey, np.roll(bright, (1, 2), axis=(0, 1))])
-        move = motion(old, np.add(mesh, (2, 1)))
-        found = flicker(stilled(old, move), stilled(np.stack(new), move), region > 0)
+        move = estimate_rest_motion(old, np.add(mesh, (2, 1)))
+        found = flicker(align_frames(old, move), align_frames(np.stack(new), move), region > 0)
         return found.after / found.pixels
 
     bright = np.clip(1.1 * grey, 0, 255).astype(np.uint8)
@@ -501,7 +512,7 @@ def test_expressions_have_a_row_for_each_that_is_known(kind, parts):
     before = {kind: rng.random((9, len(parts)))}
     after = {kind: np.vstack([before[kind][:8] / 2, np.full((1, len(parts)), np.nan)])}
     rows = {
-        name: value for name, old, value in expressions(before, after, list("AAAABBBBB")) if np.isnan(old)
+        name: value for name, old, value in expression_rows(before, after, list("AAAABBBBB")) if np.isnan(old)
     }
     assert {name for name in rows if "over time" in name} == {
         f"{name} over time (correlation)" for name in SHAPES[kind]
@@ -510,12 +521,12 @@ def test_expressions_have_a_row_for_each_that_is_known(kind, parts):
     column = list(SHAPES[kind]["jaw"])
     assert rows[f"jaw, difference ({kind})"] == pytest.approx((before[kind][:8, column] / 2).mean())
     nobody = {kind: np.full((9, len(parts)), np.nan)}
-    assert all(np.isnan(value) for *_, value in expressions(before, nobody, list("AAAABBBBB")))
-    assert not list(expressions({}, after, list("AAAABBBBB")))
+    assert all(np.isnan(value) for *_, value in expression_rows(before, nobody, list("AAAABBBBB")))
+    assert not list(expression_rows({}, after, list("AAAABBBBB")))
 
 
 def test_measures_of_videos_want_a_person_for_each_frame():
     with pytest.raises(UsageError, match="one person"):
         pairs_alike([[0.0]], ["A", "B"], 1)
     with pytest.raises(UsageError, match="one person"):
-        over_time([0.0, 1.0], [0.0, 1.0], ["A"])
+        time_correlation([0.0, 1.0], [0.0, 1.0], ["A"])

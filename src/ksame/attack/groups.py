@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ksame.attack._given import promised, several
-from ksame.attack.score import RANKS, Result, interval, verdict
-from ksame.core import Partition, UsageError
+from ksame.attack.arguments import check_several_people, resolve_bound
+from ksame.attack.score import MAX_RANK, Result, interval, verdict
+from ksame.core.errors import UsageError
+from ksame.core.partition_type import Partition
 
 
-def among(result: Result, guesses: int) -> Result:
+def top_guesses(result: Result, guesses: int) -> Result:
     """Return what an attack achieves that may name several people: with m guesses m times the bound."""
-    if not 1 <= guesses <= RANKS:
-        raise UsageError(f"guesses must be in [1, {RANKS}]. Got {guesses}.")
+    if not 1 <= guesses <= MAX_RANK:
+        raise UsageError(f"guesses must be in [1, {MAX_RANK}]. Got {guesses}.")
     rate = float(result.cmc[min(guesses, len(result.cmc)) - 1])
     low, high = interval(rate * result.people, result.people)
     bound = min(1.0, guesses * result.bound)
@@ -57,15 +58,17 @@ def intersection(
     >>> intersection([0, 0, 1, 1], [0, 1, 0, 1]).rank1
     1.0
     """
-    one, two = (_hiding(*release) for release in _releases(groups, other_groups, subjects, other_subjects))
+    one, two = (
+        _anonymity_sets(*release) for release in _as_releases(groups, other_groups, subjects, other_subjects)
+    )
     both = [person for person in one if person in two]
     if not both:
         raise UsageError("The two releases have nobody in common: there is nothing to compare.")
-    several(len(both))
+    check_several_people(len(both))
     left = np.array([len(one[p] & two[p] & set(both)) for p in both])  # whom each of them can still be
-    cmc = np.minimum(np.arange(1, min(len(both), RANKS) + 1)[:, None] / left, 1).mean(axis=1)
+    cmc = np.minimum(np.arange(1, min(len(both), MAX_RANK) + 1)[:, None] / left, 1).mean(axis=1)
     low, high = interval(float(cmc[0]) * len(both), len(both))
-    promise = promised(bound, k)
+    promise = resolve_bound(bound, k)
     return Result(
         attack="intersection",
         recogniser="groups",
@@ -83,7 +86,7 @@ def intersection(
     )
 
 
-def _releases(
+def _as_releases(
     groups: ArrayLike | Partition,
     other_groups: ArrayLike | Partition,
     subjects: ArrayLike | None,
@@ -106,7 +109,7 @@ def _releases(
     return sides
 
 
-def _hiding(groups: list[Any], subjects: list[Any]) -> dict[Any, set[Any]]:
+def _anonymity_sets(groups: list[Any], subjects: list[Any]) -> dict[Any, set[Any]]:
     """Return for each person those who are in all of his groups."""
     members: dict[Any, set[Any]] = {}
     for label, person in zip(groups, subjects, strict=True):

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta
 
-from ksame.core import FloatArray, IntArray, UsageError
+from ksame.core.arrays import FloatArray, IntArray
+from ksame.core.errors import UsageError
 
 Match = Callable[[NDArray[Any]], FloatArray]
 """From probes' codes (p, d) to their distances (p, g) from a gallery."""
@@ -27,8 +28,8 @@ Train = Callable[[NDArray[Any], NDArray[Any]], Match]
 Verdict = Literal["holds", "broken", "undecided"]
 
 FPR = 1e-3
-RANKS = 100  # of the CMC curve
-_BLOCK = 256  # probes at a time
+MAX_RANK = 100  # of the CMC curve
+_PROBE_BLOCK = 256  # probes at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +167,7 @@ def score(
         gallery=len(everyone),
         people=people,
         tpr=tally.tpr,
-        faceless=int((~_found(probes[rows])).sum()),
+        faceless=int((~_has_face(probes[rows])).sum()),
         cmc=cmc,
         named=named,
     )
@@ -180,18 +181,18 @@ def _distances(
     Equal pictures are equally far to the last bit, which BLAS alone does not promise: of equal rows of
     the gallery, and of the probes, one is compared.
     """
-    there = np.flatnonzero(_found(gallery))
+    there = np.flatnonzero(_has_face(gallery))
     match = train(gallery[there], subjects[there]) if len(there) else None
     _, first, copies = np.unique(_rows(gallery[there]), return_index=True, return_inverse=True)
     _, unlike, which = np.unique(_rows(probes[rows]), return_index=True, return_inverse=True)
     alike = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
-    for start in range(0, len(unlike), _BLOCK):
-        codes = probes[rows[unlike[start : start + _BLOCK]]]
+    for start in range(0, len(unlike), _PROBE_BLOCK):
+        codes = probes[rows[unlike[start : start + _PROBE_BLOCK]]]
         far = np.full((len(codes), len(gallery)), np.inf)
-        good = _found(codes)
+        good = _has_face(codes)
         if match is not None and good.any():
             far[np.ix_(good, there)] = match(codes[good])[:, first[copies]]
-        for distance, same in zip(far, alike[start : start + _BLOCK], strict=True):
+        for distance, same in zip(far, alike[start : start + _PROBE_BLOCK], strict=True):
             for row in rows[same].tolist():
                 yield row, distance
 
@@ -234,7 +235,7 @@ class _Tally:
         """The cumulative match characteristic; ties are chance."""
         closer, ties = np.array(list(self.places)).T
         probes = np.array(list(self.places.values()))
-        ranks = np.arange(1, min(self.people, RANKS) + 1)
+        ranks = np.arange(1, min(self.people, MAX_RANK) + 1)
         hits = probes * np.clip((ranks[:, None] - closer) / ties, 0, 1)  # (ranks, places)
         # exact sums, or five times a fifth would be more than one, and a bound that holds be passed
         sums = np.array([math.fsum(row) for row in hits])
@@ -248,7 +249,7 @@ class _Tally:
         return float(np.mean(np.array(self.right) < limit))
 
 
-def _found(codes: NDArray[Any]) -> NDArray[np.bool_]:
+def _has_face(codes: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which rows are codes of a face."""
     if codes.dtype.kind != "f":
         return np.ones(len(codes), bool)

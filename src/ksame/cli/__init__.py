@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ksame.cli import _lab, _release
-from ksame.cli._shell import app, console, main
+from ksame.cli import lab_commands, release_commands
+from ksame.cli.shell import app, console, main
 
 __all__ = ["app", "console", "main"]
 
-COMMANDS = (_release, _lab)  # importing them is what gives the app its commands
+COMMANDS = (release_commands, lab_commands)  # importing them is what gives the app its commands

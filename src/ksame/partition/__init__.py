@@ -9,19 +9,20 @@ from typing import Protocol
 
 from numpy.typing import ArrayLike
 
-from ksame.core import Partition, RandomState
+from ksame.core.arrays import RandomState
+from ksame.core.partition_type import Partition
 from ksame.partition.hierarchical import hierarchical
-from ksame.partition.judge import Judgement, judge
 from ksame.partition.kmeans import kmeans
 from ksame.partition.kmember import kmember
 from ksame.partition.ksame import ksame
 from ksame.partition.maxdist import maxdist
 from ksame.partition.mdav import mdav
+from ksame.partition.quality import PartitionQuality, partition_quality
 from ksame.partition.random import random
-from ksame.partition.select import Merge, parts, select
+from ksame.partition.select import StratumMerge, make_strata, select
 
 
-class Method(Protocol):
+class PartitionMethod(Protocol):
     """What all partitions have in common."""
 
     def __call__(
@@ -30,7 +31,7 @@ class Method(Protocol):
         """Return groups of at least k distinct subjects."""
 
 
-METHODS: dict[str, Method] = {
+METHODS: dict[str, PartitionMethod] = {
     "mdav": mdav,
     "ksame": ksame,
     "hierarchical": hierarchical,
@@ -42,17 +43,17 @@ METHODS: dict[str, Method] = {
 
 __all__ = [
     "METHODS",
-    "Judgement",
-    "Merge",
-    "Method",
+    "PartitionMethod",
+    "PartitionQuality",
+    "StratumMerge",
     "hierarchical",
-    "judge",
     "kmeans",
     "kmember",
     "ksame",
+    "make_strata",
     "maxdist",
     "mdav",
-    "parts",
+    "partition_quality",
     "random",
     "select",
 ]

@@ -14,8 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.cluster.hierarchy import linkage as scipy_linkage
 from scipy.spatial.distance import pdist
 
-from ksame.core import FloatArray, Partition, RandomState, UsageError
-from ksame.partition._people import People
+from ksame.core.arrays import FloatArray, RandomState
+from ksame.core.errors import UsageError
+from ksame.core.partition_type import Partition
+from ksame.partition.people import SubjectCodes
 
 Linkage = Literal["ward", "single", "complete", "average"]
 
@@ -72,7 +74,7 @@ def hierarchical(
     """
     if linkage not in get_args(Linkage):
         raise UsageError(f"linkage must be one of {', '.join(get_args(Linkage))}. Got {linkage!r}.")
-    people = People.of(codes, k, subjects)
+    people = SubjectCodes.of(codes, k, subjects)
     x = people.codes
     n = len(x)
     m = n // people.k  # line 1

@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from ksame.core import FloatArray, IntArray, Partition, RandomState, UsageError
-from ksame.partition._people import People
+from ksame.core.arrays import FloatArray, IntArray, RandomState
+from ksame.core.errors import UsageError
+from ksame.core.partition_type import Partition
+from ksame.partition.people import SubjectCodes
 
 _BLOCK = 1024  # rows of a distance matrix held at a time
 _CHOICES = 16  # nearest centroids that a person applies to in one round of the filling
@@ -64,7 +66,7 @@ def kmeans(
     """
     if neighbours < 1:
         raise UsageError(f"neighbours must be at least 1. Got {neighbours}.")
-    people = People.of(codes, k, subjects)
+    people = SubjectCodes.of(codes, k, subjects)
     n, m = len(people.codes), len(people.codes) // people.k
     if m == 1:
         return people.partition(np.zeros(n, dtype=np.intp))

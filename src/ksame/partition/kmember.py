@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ksame.core import Partition, RandomState
-from ksame.partition._left import Left
-from ksame.partition._people import People
+from ksame.core.arrays import RandomState
+from ksame.core.partition_type import Partition
+from ksame.partition.people import SubjectCodes
+from ksame.partition.remaining import Remaining
 
 
 def kmember(
@@ -38,9 +39,9 @@ def kmember(
     >>> kmember([[0.0], [9.0], [0.2], [4.0], [8.8], [4.1], [4.6]], k=2, rng=0).labels.tolist()
     [0, 1, 0, 2, 1, 2, 2]
     """
-    people = People.of(codes, k, subjects)
+    people = SubjectCodes.of(codes, k, subjects)
     n, k = len(people.codes), people.k
-    left = Left(people.codes)
+    left = Remaining(people.codes)
     labels = np.zeros(n, dtype=np.intp)
     totals = np.zeros((n // k, people.codes.shape[1]))  # (m, d): the sum of each group's codes
     start = left.code(int(np.random.default_rng(rng).integers(n)))

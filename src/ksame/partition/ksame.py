@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ksame.core import Partition, RandomState
-from ksame.partition._left import Left
-from ksame.partition._people import People
+from ksame.core.arrays import RandomState
+from ksame.core.partition_type import Partition
+from ksame.partition.people import SubjectCodes
+from ksame.partition.remaining import Remaining
 
 
 def ksame(
@@ -34,10 +35,10 @@ def ksame(
     >>> ksame([[0.0], [0.1], [5.0], [5.1]], k=2, rng=0).labels.tolist()
     [0, 0, 1, 1]
     """
-    people = People.of(codes, k, subjects)
+    people = SubjectCodes.of(codes, k, subjects)
     k = people.k
     order = np.random.default_rng(rng).permutation(len(people.codes))  # line 3: "for each face", at random
-    left = Left(people.codes, order)
+    left = Remaining(people.codes, order)
     labels = np.zeros(len(left), dtype=np.intp)  # line 5: the last k .. 2k - 1 are group 0
     faces = iter(order)
     group = 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ksame.core import Partition, RandomState
-from ksame.partition._left import Left
-from ksame.partition._people import People
+from ksame.core.arrays import RandomState
+from ksame.core.partition_type import Partition
+from ksame.partition.people import SubjectCodes
+from ksame.partition.remaining import Remaining
 
 
 def maxdist(
@@ -34,9 +35,9 @@ def maxdist(
     >>> maxdist([[0.0], [9.0], [0.2], [4.0], [8.8], [4.1]], k=2).labels.tolist()
     [0, 1, 0, 2, 1, 2]
     """
-    people = People.of(codes, k, subjects)
+    people = SubjectCodes.of(codes, k, subjects)
     k = people.k
-    left = Left(people.codes)
+    left = Remaining(people.codes)
     labels = np.zeros(len(left), dtype=np.intp)  # the last k .. 2k - 1 are group 0
     seed = left.farthest(left.mean())
     group = 0

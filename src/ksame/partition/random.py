@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ksame.core import Partition, RandomState
-from ksame.partition._people import People
+from ksame.core.arrays import RandomState
+from ksame.core.partition_type import Partition
+from ksame.partition.people import SubjectCodes
 
 
 def random(
@@ -30,6 +31,6 @@ def random(
     >>> random([[0.0], [0.1], [5.0], [5.1], [7.0]], k=2, rng=0).sizes.tolist()
     [3, 2]
     """
-    people = People.of(codes, k, subjects)
+    people = SubjectCodes.of(codes, k, subjects)
     n = len(people.codes)
     return people.partition(np.random.default_rng(rng).permutation(n) % (n // people.k))

@@ -9,15 +9,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ksame.core import CannotGuarantee, IntArray, Partition, RandomState, UsageError
-from ksame.partition._people import People
+from ksame.core.arrays import IntArray, RandomState
+from ksame.core.errors import CannotGuarantee, UsageError
+from ksame.core.partition_type import Partition
+from ksame.partition.people import SubjectCodes
 
 
 @dataclass(frozen=True)
-class Merge:
+class StratumMerge:
     """A part that had too few people and was merged with the nearest; it prints itself.
 
-    >>> print(Merge("smiling", 2, "neutral", k=3))
+    >>> print(StratumMerge("smiling", 2, "neutral", k=3))
     Part 'smiling' has 2 subjects, fewer than k = 3: merged with 'neutral'.
     """
 
@@ -61,7 +63,7 @@ def select(
     rng : int, Generator or None
         For methods that draw; None is operating-system randomness.
     small : {"refuse", "merge"}
-        What to do with a part of fewer than k subjects. ``parts`` tells which would be merged.
+        What to do with a part of fewer than k subjects. ``make_strata`` tells which would be merged.
 
     Raises
     ------
@@ -79,7 +81,7 @@ def select(
     method = METHODS.get(partition) if isinstance(partition, str) else partition
     if method is None:
         raise UsageError(f"partition must be one of {', '.join(METHODS)}. Got {partition!r}.")
-    part, _ = parts(codes, k, label=label, subjects=subjects, small=small)
+    part, _ = make_strata(codes, k, label=label, subjects=subjects, small=small)
     x = np.asarray(codes)
     who = np.arange(len(x)) if subjects is None else np.asarray(subjects)
     rng = np.random.default_rng(rng)  # one stream: the parts must not draw alike
@@ -93,14 +95,14 @@ def select(
     return Partition(labels, k, who)  # line 4
 
 
-def parts(
+def make_strata(
     codes: ArrayLike,
     k: int,
     *,
     label: ArrayLike,
     subjects: ArrayLike | None = None,
     small: Literal["refuse", "merge"] = "refuse",
-) -> tuple[IntArray, tuple[Merge, ...]]:
+) -> tuple[IntArray, tuple[StratumMerge, ...]]:
     """Split faces by label into parts that can each be partitioned; say which had to be merged.
 
     The smallest part is merged first, with the part whose mean code is nearest, until every part
@@ -115,14 +117,14 @@ def parts(
 
     Examples
     --------
-    >>> part, merges = parts([[0.0], [0.1], [9.0], [9.1], [8.0]], 2, label=list("aabbc"), small="merge")
+    >>> part, merges = make_strata([[0.0], [0.1], [9.0], [9.1], [8.0]], 2, label=list("aabbc"), small="merge")
     >>> part.tolist(), [str(merge) for merge in merges]
     ([0, 0, 1, 1, 1], ["Part 'c' has 1 subject, fewer than k = 2: merged with 'b'."])
     """
     if small not in ("refuse", "merge"):
         raise UsageError(f"small must be 'refuse' or 'merge'. Got {small!r}.")
-    people = People.of(codes, k, subjects)
-    names, each = np.unique(_one_label_each(people, np.asarray(label)), return_inverse=True)
+    people = SubjectCodes.of(codes, k, subjects)
+    names, each = np.unique(_label_per_subject(people, np.asarray(label)), return_inverse=True)
     members = {str(name): np.flatnonzero(each == i) for i, name in enumerate(names)}
     few = [f"{name!r} ({len(rows)})" for name, rows in members.items() if len(rows) < people.k]
     if few and small == "refuse":
@@ -130,14 +132,14 @@ def parts(
             f"Each part needs at least k = {people.k} distinct subjects, but there are fewer in"
             f" {', '.join(few)}: lower k, leave these faces out, or ask to merge them with the nearest part."
         )
-    merges = _merge(people, members)
+    merges = _merge_small(people, members)
     part = np.empty(len(people.codes), dtype=np.intp)
     for i, rows in enumerate(members.values()):
         part[rows] = i
     return part[people.who], merges
 
 
-def _one_label_each(people: People, label: NDArray[Any]) -> NDArray[np.str_]:
+def _label_per_subject(people: SubjectCodes, label: NDArray[Any]) -> NDArray[np.str_]:
     """Return one label per subject; a person with two would have to be in two groups."""
     if label.shape != people.who.shape:
         raise UsageError(f"label must have one value per code: {len(people.who)}. Got {label.size}.")
@@ -154,7 +156,7 @@ def _one_label_each(people: People, label: NDArray[Any]) -> NDArray[np.str_]:
     return chosen
 
 
-def _merge(people: People, members: dict[str, IntArray]) -> tuple[Merge, ...]:
+def _merge_small(people: SubjectCodes, members: dict[str, IntArray]) -> tuple[StratumMerge, ...]:
     """Merge parts with fewer than k people, in place; ties go to the first in the alphabet."""
     merges = []
     while len(members[name := min(members, key=lambda part: (len(members[part]), part))]) < people.k:
@@ -165,6 +167,6 @@ def _merge(people: People, members: dict[str, IntArray]) -> tuple[Merge, ...]:
             for other, those in members.items()
         }
         into = min(distance, key=lambda part: (distance[part], part))
-        merges.append(Merge(name, len(rows), into, people.k))
+        merges.append(StratumMerge(name, len(rows), into, people.k))
         members[f"{into} + {name}"] = np.concatenate([members.pop(into), rows])
     return tuple(merges)

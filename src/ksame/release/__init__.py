@@ -5,43 +5,42 @@ files goes to a private folder beside it and nowhere else. ``verify`` believes n
 files themselves do not show: it recomputes every figure of the certificate that can be recomputed.
 """
 
-from ksame.release._make import (
+from ksame.core.errors import Faceless, Failure
+from ksame.release.private import (
+    PRIVATE_FILES,
+    MakingNotes,
+    MappingRow,
+    Private,
+    ResidualRecord,
+    read_faceless,
+    read_failures,
+    read_private,
+    read_residual_faces,
+)
+from ksame.release.verify import REPORT_FILE, Verification, verify
+from ksame.release.writer import (
     CERTIFICATE,
     SOFTWARE,
-    Made,
+    DeferredFile,
     Release,
     as_written,
     check_folders,
     clear_unfinished,
 )
-from ksame.release._private import (
-    PRIVATE,
-    Faceless,
-    Failure,
-    Making,
-    Private,
-    Row,
-    Untouched,
-    read_faceless,
-    read_failures,
-    read_private,
-    read_untouched,
-)
-from ksame.release._verify import REPORT, Verification, verify
 
 __all__ = [
     "CERTIFICATE",
-    "PRIVATE",
-    "REPORT",
+    "PRIVATE_FILES",
+    "REPORT_FILE",
     "SOFTWARE",
+    "DeferredFile",
     "Faceless",
     "Failure",
-    "Made",
-    "Making",
+    "MakingNotes",
+    "MappingRow",
     "Private",
     "Release",
-    "Row",
-    "Untouched",
+    "ResidualRecord",
     "Verification",
     "as_written",
     "check_folders",
@@ -49,6 +48,6 @@ __all__ = [
     "read_faceless",
     "read_failures",
     "read_private",
-    "read_untouched",
+    "read_residual_faces",
     "verify",
 ]

@@ -11,15 +11,15 @@ from ksame.replace.centroid import centroid
 from ksame.replace.furthest import FurthestPairs, furthest, furthest_pairs
 from ksame.replace.kdiff import kdiff
 from ksame.replace.mix import RiskWeights, mix, risk_weights
-from ksame.replace.shift import identities, shift
+from ksame.replace.shift import assign_identities, shift
 
 __all__ = [
     "FurthestPairs",
     "RiskWeights",
+    "assign_identities",
     "centroid",
     "furthest",
     "furthest_pairs",
-    "identities",
     "kdiff",
     "mix",
     "risk_weights",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ksame.core import FloatArray, Guarantee, Partition
-from ksame.replace._codes import as_codes, person_index, refuse_real_faces, row_means
+from ksame.core.arrays import FloatArray
+from ksame.core.guarantee import Guarantee
+from ksame.core.partition_type import Partition
+from ksame.replace.codes import as_codes, person_index, refuse_real_faces, row_means
 
-_REAL = "some surrogates may be a real person's code, which was allowed on request"
+_REAL_FACE_NOTE = "some surrogates may be a real person's code, which was allowed on request"
 
 
 def centroid(
@@ -42,7 +44,7 @@ def centroid(
 
     Examples
     --------
-    >>> from ksame import Partition
+    >>> from ksame.core.partition_type import Partition
     >>> new, guarantee = centroid([[0.0], [2.0], [5.0], [9.0]], Partition([0, 0, 1, 1], k=2))
     >>> new.ravel().tolist(), guarantee.bound
     ([1.0, 1.0, 7.0, 7.0], 0.5)
@@ -53,7 +55,7 @@ def centroid(
     mu = row_means(row_means(x, who), group).astype(x.dtype)  # (m, d)
     if not allow_real:
         refuse_real_faces(mu, x)
-    assumptions = (_REAL,) if allow_real else ()
+    assumptions = (_REAL_FACE_NOTE,) if allow_real else ()
     return mu[partition.labels], Guarantee(
         "k-anonymity", partition.k, partition.bound, assumptions=assumptions
     )

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ksame.core import FloatArray, Guarantee, IntArray, Partition, RandomState
-from ksame.replace._codes import as_codes, person_index, refuse_real_faces, row_means
-from ksame.replace._pairs import Gamma, as_pair_k, led_home
+from ksame.core.arrays import FloatArray, IntArray, RandomState
+from ksame.core.guarantee import Guarantee
+from ksame.core.partition_type import Partition
+from ksame.replace.codes import as_codes, person_index, refuse_real_faces, row_means
+from ksame.replace.pairs import UnassignedCodes, as_pair_k, maps_to_own
 
-_TRIES = 10
-_NOT_ASTRAY = "wrong-map was tried for and does not hold: some faces are nearest to their own new face"
+_MAX_TRIES = 10
+WRONG_MAP_FAILED = "wrong-map was tried for and does not hold: some faces are nearest to their own new face"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +50,10 @@ class FurthestPairs:
     def guarantee(self) -> Guarantee:
         """k-anonymity [S thm. 1], and wrong-map [S thm. 3] if it was found true of these codes."""
         both = Guarantee("k-anonymity and wrong-map", self.partition.k, self.partition.bound)
-        return both if self.wrong_map else both.lower(kind="k-anonymity", because=_NOT_ASTRAY)
+        return both if self.wrong_map else both.lower(kind="k-anonymity", because=WRONG_MAP_FAILED)
 
     @property
-    def made_of(self) -> tuple[IntArray, ...]:
+    def members(self) -> tuple[IntArray, ...]:
         """For each cluster, the rows of the faces that its new face is the mean of."""
         founders = [rows[self.first[rows]] for rows in self.partition.groups]
         return tuple(founders[other] for other in self.gets)
@@ -115,10 +117,10 @@ def furthest_pairs(
     people = row_means(x, who).astype(x.dtype)  # (m, d), person-specific [N 3]
     k = as_pair_k(k, len(people))
     source = np.random.default_rng(rng)
-    for _ in range(_TRIES):  # another start is the cure where there is no pair to exchange partners with
+    for _ in range(_MAX_TRIES):  # another start is the cure where there is no pair to exchange partners with
         labels, means, first = _clusters(people, k, source)
         gets = _exchange(np.arange(len(means)) ^ 1, means, x, labels[who])
-        wrong_map = not led_home(means[gets], np.arange(len(means)), x, labels[who]).any()
+        wrong_map = not maps_to_own(means[gets], np.arange(len(means)), x, labels[who]).any()
         if wrong_map:
             break
     refuse_real_faces(means, x)
@@ -131,7 +133,7 @@ def _clusters(
     x: FloatArray, k: int, rng: np.random.Generator
 ) -> tuple[IntArray, FloatArray, NDArray[np.bool_]]:
     """Return each person's cluster, the means, and whose they are; 2i and 2i + 1 are a pair [S alg. 3]."""
-    gamma = Gamma(x)
+    gamma = UnassignedCodes(x)
     labels = np.full(len(x), -1, dtype=np.intp)
     for i in range(len(x) // (2 * k)):
         pair = gamma.pair(k, rng)
@@ -148,11 +150,11 @@ def _clusters(
 def _exchange(gets: IntArray, means: FloatArray, x: FloatArray, labels: IntArray) -> IntArray:
     """Exchange surrogates with another pair where a cluster's own people are nearest to what it gets."""
     gets = gets.copy()
-    for g in np.flatnonzero(led_home(means[gets], np.arange(len(means)), x, labels)):
+    for g in np.flatnonzero(maps_to_own(means[gets], np.arange(len(means)), x, labels)):
         # the far clusters first: what g gets should stay unlike g
-        for other in np.argsort(-np.linalg.norm(means[gets] - means[g], axis=1))[:_TRIES]:
+        for other in np.argsort(-np.linalg.norm(means[gets] - means[g], axis=1))[:_MAX_TRIES]:
             swap = np.array([g, other])
-            if not led_home(means[gets[swap[::-1]]], swap, x, labels).any():
+            if not maps_to_own(means[gets[swap[::-1]]], swap, x, labels).any():
                 gets[swap] = gets[swap[::-1]]
                 break
     return gets

@@ -7,11 +7,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ksame.core import CannotGuarantee, FloatArray, Guarantee, IntArray, RandomState, UsageError
-from ksame.replace._codes import as_codes, person_index, real_faces, row_means
-from ksame.replace._pairs import Gamma, Pair, as_pair_k, led_home
+from ksame.core.arrays import FloatArray, IntArray, RandomState
+from ksame.core.errors import CannotGuarantee, UsageError
+from ksame.core.guarantee import Guarantee
+from ksame.replace.codes import as_codes, person_index, real_faces, row_means
+from ksame.replace.pairs import ClusterPair, UnassignedCodes, as_pair_k, maps_to_own
 
-_TRIES = 10
+_MAX_TRIES = 10
 
 
 def kdiff(
@@ -67,9 +69,9 @@ def kdiff(
     k = as_pair_k(k, len(people))
     source = np.random.default_rng(rng)
     step, lone = _steps(people, k, source, single)  # (m, d), (m,)
-    step[lone] += _ball(step[lone], source)
+    step[lone] += _random_in_ball(step[lone], source)
     new = _off_real_faces(_repair(step, x, who, people), x, who, source)
-    home = led_home(new, who, x, who)
+    home = maps_to_own(new, who, x, who)
     if home.any():
         reason = f"wrong-map was tried for and fails for {home.sum()} of {len(x)} faces"
         return new, Guarantee("none", assumptions=(reason,))
@@ -80,9 +82,9 @@ def _steps(
     x: FloatArray, k: int, rng: np.random.Generator, single: Literal["grow", "ball"]
 ) -> tuple[FloatArray, IntArray]:
     """Return how far each person moves (m, d), and who would swap faces with one other [S alg. 4-5]."""
-    gamma = Gamma(x)
+    gamma = UnassignedCodes(x)
     step = np.empty_like(x)
-    lone: list[Pair] = []
+    lone: list[ClusterPair] = []
     while len(gamma.left):
         pair = gamma.pair(k, rng, apart=True, no_single=single == "grow")
         mu_c, mu_f = x[pair.c].mean(axis=0), x[pair.f].mean(axis=0)
@@ -91,12 +93,12 @@ def _steps(
         if len(gamma.left) <= (2 if single == "grow" else 1):  # alg. 5 lines 7-16: too few for a pair
             rest = gamma.rest()
             near_c = np.linalg.norm(x[rest] - mu_c, axis=1) < np.linalg.norm(x[rest] - mu_f, axis=1)
-            pair = Pair(np.append(pair.c, rest[near_c]), np.append(pair.f, rest[~near_c]))
+            pair = ClusterPair(np.append(pair.c, rest[near_c]), np.append(pair.f, rest[~near_c]))
         step[pair.c], step[pair.f] = mu_f - mu_c, mu_c - mu_f  # (5.1)
     return step, np.array(lone, dtype=np.intp).ravel()
 
 
-def _ball(step: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _random_in_ball(step: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return random vectors, uniform in the balls of radius ||step|| / 4 [S 5.12]."""
     m, d = step.shape
     direction = rng.standard_normal((m, d))
@@ -112,10 +114,10 @@ def _repair(step: FloatArray, x: FloatArray, who: IntArray, people: FloatArray) 
     Deviation: the paper leaves them; they are the last two of alg. 5, and people with unlike photos.
     """
     step = step.copy()
-    for person in np.unique(who[led_home(x + step[who], who, x, who)]):
+    for person in np.unique(who[maps_to_own(x + step[who], who, x, who)]):
         own = np.flatnonzero(who == person)
-        for other in np.argsort(np.linalg.norm(people - people[person], axis=1))[1 : 1 + _TRIES]:
-            if not led_home(x[own] + step[other], who[own], x, who).any():
+        for other in np.argsort(np.linalg.norm(people - people[person], axis=1))[1 : 1 + _MAX_TRIES]:
+            if not maps_to_own(x[own] + step[other], who[own], x, who).any():
                 step[person] = step[other]
                 break
     return step
@@ -127,12 +129,12 @@ def _off_real_faces(step: FloatArray, x: FloatArray, who: IntArray, rng: np.rand
     Deviation: the paper cures single-member pairs only; clusters of like form swap real faces as well.
     """
     step = step.copy()
-    for _ in range(_TRIES):
+    for _ in range(_MAX_TRIES):
         new = x + step[who]
         hit = np.unique(who[real_faces(new, x)])
         if not len(hit):
             return new
-        step[hit] += _ball(step[hit], rng)
+        step[hit] += _random_in_ball(step[hit], rng)
     raise CannotGuarantee(
         "Some new faces would be real people's: remove photos that are there under several names."
     )

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ksame.core import CannotGuarantee, FloatArray, Guarantee, IntArray, Partition, RandomState, UsageError
-from ksame.replace._codes import as_codes, person_index, refuse_real_faces, row_means
+from ksame.core.arrays import FloatArray, IntArray, RandomState
+from ksame.core.errors import CannotGuarantee, UsageError
+from ksame.core.guarantee import Guarantee
+from ksame.core.partition_type import Partition
+from ksame.replace.codes import as_codes, person_index, refuse_real_faces, row_means
 
 MAX_SHARE = 0.9
 """No person has more of a mixed face than this: the rest would be that person's face with a tint."""

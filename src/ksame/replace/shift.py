@@ -11,10 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from ksame.core import CannotGuarantee, FloatArray, Guarantee, IntArray, RandomState, UsageError
-from ksame.replace._codes import as_codes, person_index, row_means
+from ksame.core.arrays import FloatArray, IntArray, RandomState
+from ksame.core.errors import CannotGuarantee, UsageError
+from ksame.core.guarantee import Guarantee
+from ksame.replace.codes import as_codes, person_index, row_means
 
-TAKEN_BACK = "nobody knows the pool: whoever has it can take each of its {} shifts back and look who appears"
+POOL_SECRET_ASSUMPTION = (
+    "nobody knows the pool: whoever has it can take each of its {} shifts back and look who appears"
+)
 
 
 def shift(
@@ -25,7 +29,7 @@ def shift(
     subjects: ArrayLike | None = None,
     nuisance: ArrayLike | None = None,
     used: ArrayLike | None = None,
-    among: int = 1,
+    nearest_count: int = 1,
     rng: RandomState = None,
 ) -> tuple[FloatArray, Guarantee]:
     """Move every person by the shift of the nearest pool face: gamma' + gamma_hat_d - gamma_hat [S 7.3-7.4].
@@ -40,7 +44,7 @@ def shift(
         Who each face is; by default every row is another person.
     nuisance : (d,) bool, optional
         Components of light and pose: they choose no pool face and are not moved [S 7.3.2].
-    used, among, rng : see ``identities``
+    used, nearest_count, rng : see ``assign_identities``
 
     Returns
     -------
@@ -67,22 +71,22 @@ def shift(
         raise UsageError(
             f"pool_codes and pool_shifted must both be (p, {x.shape[1]}). Got {hat.shape} and {hat_d.shape}."
         )
-    still = _still(nuisance, x.shape[1])
+    still = _fixed_components(nuisance, x.shape[1])
     who = person_index(subjects, len(x))
     gamma = row_means(x, who)  # (m, d). Deviation: the thesis takes a person's first frame
-    which = identities(gamma, hat, nuisance=still, used=used, among=among, rng=rng)
+    which = assign_identities(gamma, hat, nuisance=still, used=used, nearest_count=nearest_count, rng=rng)
     delta = np.where(still, 0, hat_d - hat)[which]  # (m, d): (7.4), light and pose stay [S 7.3.2]
     new = (x + delta[who]).astype(x.dtype)  # (7.3)
-    return new, Guarantee("none", assumptions=(TAKEN_BACK.format(len(hat)),))
+    return new, Guarantee("none", assumptions=(POOL_SECRET_ASSUMPTION.format(len(hat)),))
 
 
-def identities(
+def assign_identities(
     people: ArrayLike,
     pool: ArrayLike,
     *,
     nuisance: ArrayLike | None = None,
     used: ArrayLike | None = None,
-    among: int = 1,
+    nearest_count: int = 1,
     rng: RandomState = None,
 ) -> IntArray:
     """Return for each person the row of a pool face near to them, no row twice.
@@ -97,27 +101,27 @@ def identities(
         Components that distances leave out.
     used : (p,) or (m, p) bool, optional
         Pool faces that are taken: for all, or for one person because they did not hide them.
-    among : int
+    nearest_count : int
         Choose at random among so many nearest: the nearest one tells an attacker where the person's
         own face lies. Where people compete for them, further ones are taken.
     rng : int, Generator or None
-        For ``among``; None is operating-system randomness.
+        For ``nearest_count``; None is operating-system randomness.
 
     Examples
     --------
-    >>> identities([[0.0], [0.1]], [[0.0], [0.3], [9.0]]).tolist()
+    >>> assign_identities([[0.0], [0.1]], [[0.0], [0.3], [9.0]]).tolist()
     [0, 1]
-    >>> identities([[0.0], [0.1]], [[0.0], [0.3], [9.0]], used=[True, False, False]).tolist()
+    >>> assign_identities([[0.0], [0.1]], [[0.0], [0.3], [9.0]], used=[True, False, False]).tolist()
     [1, 2]
     """
     gamma, hat = as_codes(people), as_codes(pool)
-    still = _still(nuisance, gamma.shape[1])
+    still = _fixed_components(nuisance, gamma.shape[1])
     free = ~np.broadcast_to(np.asarray(False if used is None else used, dtype=bool), (len(gamma), len(hat)))
-    if among < 1:
-        raise UsageError(f"among must be at least 1. Got {among}.")
+    if nearest_count < 1:
+        raise UsageError(f"nearest_count must be at least 1. Got {nearest_count}.")
     cost: FloatArray = cdist(gamma[:, ~still], hat[:, ~still], "sqeuclidean")  # (m, p)
-    if among > 1:
-        cost = _any_of_the_nearest(cost, free, among, np.random.default_rng(rng))
+    if nearest_count > 1:
+        cost = _any_of_the_nearest(cost, free, nearest_count, np.random.default_rng(rng))
     cost[~free] = np.inf
     if len(gamma) <= len(hat):
         try:
@@ -130,16 +134,18 @@ def identities(
 
 
 def _any_of_the_nearest(
-    cost: FloatArray, free: NDArray[np.bool_], among: int, rng: np.random.Generator
+    cost: FloatArray, free: NDArray[np.bool_], nearest_count: int, rng: np.random.Generator
 ) -> FloatArray:
     """Return costs (m, p) that are random, and below all others, for each person's nearest free faces."""
     rank = np.where(free, cost, np.inf).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
     random = rng.random(cost.shape)
-    mixed: FloatArray = np.where(rank < among, random, len(cost) + cost / max(float(cost.max()), 1e-300))
+    mixed: FloatArray = np.where(
+        rank < nearest_count, random, len(cost) + cost / max(float(cost.max()), 1e-300)
+    )
     return mixed
 
 
-def _still(nuisance: ArrayLike | None, d: int) -> NDArray[np.bool_]:
+def _fixed_components(nuisance: ArrayLike | None, d: int) -> NDArray[np.bool_]:
     """Return which components are left alone, checked."""
     still = np.zeros(d, bool) if nuisance is None else np.asarray(nuisance, dtype=bool)
     if still.shape != (d,) or still.all():

@@ -1,0 +1,1 @@
+"""ANALYSE and IDENTIFY: from photos and videos to faces, subjects, strata and tracks."""

@@ -1,0 +1,258 @@
+"""From photos to faces: each photo read, its faces found and registered, in parallel and resumable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.analysis.search import Effort, search
+from ksame.core.arrays import FloatArray, ProgressCallback
+from ksame.core.boxes import Boxes
+from ksame.core.checkpoint import Checkpoint
+from ksame.core.errors import CannotGuarantee, Failure, InputError
+from ksame.core.faces import FaceSet
+from ksame.core.geometry import FRAME, MESH, NOSE_TIP, five_points, register, with_ring
+from ksame.core.parallel import parallel_map
+from ksame.io.sources import Source, read_pixels
+from ksame.models.detectors import is_explained
+from ksame.models.landmarks import predict_meshes
+
+# Below this many pixels between the eyes a registered face is a smear that says little of anyone.
+MIN_EYE_DISTANCE_PX = 10.0
+MIN_PRESENCE = 0.5
+# A face counts as a person only from the score that detection usually asks for: what is seen in doubt is
+# covered, because k must not count what may be nobody.
+MIN_SCORE = 0.6
+# How far the nose tip stands beside the middle of the eyes, in their distance: of 1,021 portraits one was
+# at 0.33; beyond 0.4 half of the face is out of sight.
+MAX_HEAD_TURN = 0.4
+
+
+class PhotoFaces(NamedTuple):
+    """What one photo gave: its usable faces, largest first, or the reason why there are none."""
+
+    boxes: Boxes | None  # all detections, for the journal; None if the photo could not be read
+    rgb: NDArray[np.uint8]  # (n, h, w, 3) registered
+    points: FloatArray  # (n, 468, 2)
+    xyxy: FloatArray  # (n, 4)
+    score: FloatArray  # (n,)
+    rank: NDArray[np.intp]  # (n,): which of the photo's faces, by size
+    unusable: FloatArray  # (c, 4): boxes of the others
+    reason: str = ""
+
+    @property
+    def readable(self) -> bool:
+        """Whether the photo could be read."""
+        return self.boxes is not None
+
+
+@dataclass(frozen=True, eq=False)
+class AnalysedPhotos:
+    """All faces of all photos; the faces are nobody's yet (``subject`` is empty)."""
+
+    sources: tuple[Source, ...]
+    faces: FaceSet
+    photo: NDArray[np.intp]  # (n,): which of the photos each face is from
+    unusable: tuple[FloatArray, ...]  # for each photo the boxes (c, 4) of faces that cannot be used
+    rank: NDArray[np.intp]  # (n,): 0 for the largest face of its photo, which may be one that is unusable
+    failures: tuple[Failure, ...]  # photos without a usable face
+    readable: tuple[bool, ...] = ()  # for each photo whether it could be read
+
+
+def analyse_photos(
+    sources: Sequence[Source],
+    *,
+    scale: float | None = None,
+    jobs: int | None = None,
+    engine: str = "threading",
+    effort: Effort = "fast",
+    checkpoint: Checkpoint | None = None,
+    progress: ProgressCallback | None = None,
+) -> AnalysedPhotos:
+    """Find the faces in every photo.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        The photos.
+    scale : float, optional
+        Size of the registered pictures relative to the canonical frame; by default that of the photos.
+    jobs : int, optional
+        Photos worked on at a time; by default one per core.
+    engine : str
+        The joblib backend that does it: ``threading``, ``loky``, or one that joblib was told of.
+    effort : str
+        How thoroughly photos are searched: see ``ksame.analysis.search.search``.
+    checkpoint : Journal, optional
+        Remembers detections, so that a stopped run can go on.
+    progress : callable, optional
+        Told of the progress.
+
+    Raises
+    ------
+    InputError
+        If no photo has a usable face.
+    """
+    known = [
+        checkpoint.load_boxes(source.name, _file_stamp(source, effort)) if checkpoint else None
+        for source in sources
+    ]
+    scale = scale or _choose_scale(sources)
+    tasks = ((source, boxes, scale, effort) for source, boxes in zip(sources, known, strict=True))
+    found: list[PhotoFaces] = []
+    with closing(parallel_map(_analyse_photo, tasks, jobs=jobs, engine=engine)) as results:
+        for source, old, result in zip(sources, known, results, strict=True):
+            if checkpoint and old is None and result.boxes is not None:
+                checkpoint.store_boxes(source.name, _file_stamp(source, effort), result.boxes)
+            found.append(result)
+            if progress:
+                progress("finding faces", len(found), len(sources))
+    return _concatenate(sources, found)
+
+
+@contextmanager
+def explain_failures(failures: Iterable[Failure]) -> Iterator[None]:
+    """Add the photos that failed to an error about too few people: they may be why."""
+    try:
+        yield
+    except CannotGuarantee as error:
+        for failure in failures:
+            error.add_note(f"{failure.input}: {failure.reason}")
+        raise
+
+
+def _concatenate(sources: Sequence[Source], found: list[PhotoFaces]) -> AnalysedPhotos:
+    """Put the faces of all photos side by side."""
+    failures = tuple(Failure(s.name, f.reason) for s, f in zip(sources, found, strict=True) if f.reason)
+    counts = [len(f.rgb) for f in found]
+    if not sum(counts):
+        more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
+        first = f": {failures[0].input}: {failures[0].reason}{more}." if failures else "."
+        raise InputError(f"No face could be used in the {len(sources)} photos given{first}")
+    faces = FaceSet(
+        rgb=_stack_images(found),
+        points=np.concatenate([f.points for f in found]),
+        xyxy=np.concatenate([f.xyxy for f in found]),
+        score=np.concatenate([f.score for f in found]),
+        source=np.repeat(np.array([s.name for s in sources]), counts),
+        subject=np.full(sum(counts), ""),
+    )
+    rank = np.concatenate([f.rank for f in found])
+    photo = np.repeat(np.arange(len(sources)), counts)
+    unusable, readable = tuple(f.unusable for f in found), tuple(f.readable for f in found)
+    return AnalysedPhotos(tuple(sources), faces, photo, unusable, rank, failures, readable)
+
+
+def _choose_scale(sources: Sequence[Source], *, tries: int = 9, memory: float = 5e8) -> float:
+    """Return the scale at which the frame shows faces as large as the photos do, if memory allows.
+
+    A few photos are looked at; a tenth more than their median keeps what two resamplings would blur.
+    """
+    some = sources[:: max(1, len(sources) // tries)]
+    points = [
+        found.points for found in (_analyse_photo(source, None, 0.25) for source in some) if len(found.points)
+    ]
+    if not points:
+        return 1.0
+    five = five_points(np.concatenate(points))
+    wanted = 1.1 * np.median(np.linalg.norm(five[:, 1] - five[:, 0], axis=1)) / FRAME.eye_distance
+    most = np.sqrt(memory / (len(sources) * 3 * FRAME.width * FRAME.height))
+    return float(np.clip(min(wanted, most), 0.5, 3.0))
+
+
+def _stack_images(found: list[PhotoFaces]) -> NDArray[np.uint8]:
+    """Return all pictures in one array; each photo's own are given up as they are copied."""
+    rgb = np.empty((sum(len(f.rgb) for f in found), *found[0].rgb.shape[1:]), np.uint8)
+    start = 0
+    for index, one in enumerate(found):
+        rgb[start : start + len(one.rgb)] = one.rgb
+        start += len(one.rgb)
+        found[index] = one._replace(rgb=one.rgb[:0].copy())
+    return rgb
+
+
+def _analyse_photo(source: Source, known: Boxes | None, scale: float, effort: Effort = "fast") -> PhotoFaces:
+    """Read one photo and register its faces; what is wrong with it becomes the reason."""
+    try:
+        rgb = read_pixels(source)
+    except InputError as error:
+        return _no_faces(None, str(error), scale)
+    boxes = search(rgb, effort=effort) if known is None else known
+    points, good = select_usable(rgb, boxes)
+    good = _distinct(points, good[boxes.score[good] >= MIN_SCORE])
+    if not len(good):
+        reason = "no face was found" if not len(boxes) else "its faces are too small or too turned to be used"
+        return _no_faces(boxes, reason, scale)
+    return PhotoFaces(
+        boxes=boxes,
+        rgb=np.stack([register(rgb, p, scale=scale) for p in points[good]]),
+        points=points[good],
+        xyxy=boxes.xyxy[good],
+        score=boxes.score[good],
+        rank=good,
+        unusable=_unexplained(np.delete(boxes.xyxy, good, axis=0), points[good]),
+    )
+
+
+def _distinct(points: FloatArray, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the rows without those whose mesh lies on an earlier one: several boxes may lead to one face."""
+    kept: list[int] = []
+    apart, _ = _pose(points)
+    for row in rows.tolist():
+        away = np.linalg.norm(points[kept, NOSE_TIP] - points[row, NOSE_TIP], axis=1)
+        if not (away < 0.5 * np.maximum(apart[kept], apart[row])).any():
+            kept.append(row)
+    return np.array(kept, dtype=np.intp)
+
+
+def _unexplained(unusable: FloatArray, points: FloatArray) -> FloatArray:
+    """Return the boxes (c, 4) of unusable faces outside of what meshes (n, 468, 2) replace."""
+    return unusable[~is_explained(unusable, replaced_boxes(points))]
+
+
+def replaced_boxes(points: FloatArray) -> FloatArray:
+    """Return the boxes (n, 4) of what is replaced where faces have meshes (n, 468, 2)."""
+    around = with_ring(points)
+    return np.hstack([around.min(axis=1), around.max(axis=1)])
+
+
+def select_usable(rgb: NDArray[np.uint8], boxes: Boxes) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Return the mesh (n, 468, 2) of every detected face, and the rows of those that can be used."""
+    points, presence = predict_meshes(rgb, boxes)
+    apart, turn = _pose(points)
+    return points, np.flatnonzero(
+        (presence >= MIN_PRESENCE) & (apart >= MIN_EYE_DISTANCE_PX) & (turn <= MAX_HEAD_TURN)
+    )
+
+
+def _pose(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the distance between the eyes, and how far the head is turned, of meshes (n, 468, 2)."""
+    five = five_points(points)  # (n, 5, 2)
+    eyes = five[:, 1] - five[:, 0]
+    apart = np.maximum(np.linalg.norm(eyes, axis=1), 1e-9)
+    nose = five[:, 2] - five[:, :2].mean(axis=1)
+    return apart, np.abs((nose * eyes).sum(axis=1)) / apart**2
+
+
+def _no_faces(boxes: Boxes | None, reason: str, scale: float) -> PhotoFaces:
+    """Return what a photo without a usable face gives."""
+    rgb = np.zeros((0, *FRAME.size(scale)[::-1], 3), np.uint8)
+    none = np.zeros
+    unusable = boxes.xyxy if boxes is not None else none((0, 4))
+    return PhotoFaces(
+        boxes, rgb, none((0, MESH, 2)), none((0, 4)), none(0), none(0, np.intp), unusable, reason
+    )
+
+
+def _file_stamp(source: Source, effort: Effort) -> list[int]:
+    """Return what changes when a file or the search changes."""
+    if not isinstance(source.pixels, Path) or not source.pixels.is_file():
+        return []
+    stat = source.pixels.stat()
+    return [stat.st_size, stat.st_mtime_ns, int(effort == "full")]

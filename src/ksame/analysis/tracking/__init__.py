@@ -1,0 +1,1 @@
+"""Faces through a video: scan, propagate, link, smooth, and the track file."""

@@ -1,0 +1,1 @@
+"""The audit's result, and the page that shows it."""

@@ -1,0 +1,1 @@
+"""What everything speaks in: arrays, errors, faces, partitions, guarantees, geometry."""

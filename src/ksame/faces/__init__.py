@@ -1,1 +1,0 @@
-"""From a photo to faces: detection, landmarks, who is who."""

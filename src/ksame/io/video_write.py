@@ -1,0 +1,383 @@
+"""Pictures become a video again: same clock, size, codec and colours as the source, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+import av
+import numpy as np
+from av.bitstream import BitStreamFilterContext
+from av.container import OutputContainer
+from av.container.core import Flags
+from av.error import ArgumentError, FFmpegError, InvalidDataError
+from av.packet import Packet
+from av.stream import Stream
+from av.video.codeccontext import VideoCodecContext
+from av.video.frame import VideoFrame
+from av.video.reformatter import ColorRange, Interpolation, VideoReformatter
+from av.video.stream import VideoStream
+
+from ksame.core.errors import InputError, KSameError, UsageError
+from ksame.core.parallel import prefetch
+from ksame.io.audio import copy_audio, disguise_audio
+from ksame.io.clip import RGB, Clip, ClipFrame
+from ksame.io.photo_write import sync_to_disk
+from ksame.io.video import frame_planes, pixel_format_of
+
+Audio = Literal["keep", "drop", "disguise"]
+CONTAINERS = {".m4v": "mp4", ".mkv": "matroska", ".mov": "mov", ".mp4": "mp4", ".webm": "webm"}
+DEFAULT_QUALITY = 80
+QP2LAMBDA = 118  # FFmpeg counts quantiser steps in these
+YUV_INTERPOLATION = Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INP | Interpolation.ACCURATE_RND
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """How a codec is written: fast, by constant quality from ``worst`` (0) to ``best`` (100)."""
+
+    name: str
+    worst: int
+    best: int
+    options: tuple[tuple[str, str], ...] = ()
+    scale: bool = False  # quantiser steps of the old codecs instead of a rate factor
+    units: str = ""  # NAL units that hold no picture, where the encoder writes its name and settings
+
+
+# No B-frames: they cost time, and with them an MP4 of variable rate states a wrong duration.
+# H.264 looks ten pictures ahead where to spend its bits, as "veryfast" does: the same noise (50.2 and 46.5 dB
+# on two clips), an eighth to a quarter more bytes, and a third less time.
+LOOKAHEAD_OPTIONS = ("mbtree", "1"), ("rc-lookahead", "10")
+ENCODERS = {
+    "h264": Encoder("libx264", 50, 10, (("preset", "superfast"), ("bf", "0"), *LOOKAHEAD_OPTIONS), units="6"),
+    "hevc": Encoder(
+        "libx265",
+        51,
+        12,
+        (("preset", "superfast"), ("x265-params", "log-level=none:info=0:bframes=0")),
+        units="39|40",
+    ),
+    "vp8": Encoder("libvpx", 63, 4, (("deadline", "realtime"), ("cpu-used", "6"), ("b", "100M"))),
+    "vp9": Encoder("libvpx-vp9", 63, 15, (("deadline", "realtime"), ("cpu-used", "7"), ("row-mt", "1"))),
+    "av1": Encoder("libsvtav1", 63, 15, (("preset", "9"),)),
+    "mpeg4": Encoder("mpeg4", 11, 1, scale=True),
+    "mjpeg": Encoder("mjpeg", 11, 1, scale=True),
+}
+
+
+@dataclass(frozen=True)
+class WrittenVideo:
+    """What was written; ``notes`` are sentences on what differs from the source, and what to know."""
+
+    frames: int
+    duration: Fraction
+    notes: tuple[str, ...]
+
+
+def write_video(
+    clip: Clip,
+    target: str | Path,
+    frames: Iterable[ClipFrame],
+    *,
+    audio: Audio = "keep",
+    quality: int | None = None,
+    threads: int = 0,
+) -> WrittenVideo:
+    """Write a video with the clock, size, codec, colours and sound of its source, and no metadata.
+
+    It appears whole or not at all. Pictures stand upright and need no mark that says so. A codec or
+    pixel format that cannot be written here is replaced, and a note says by which.
+
+    Parameters
+    ----------
+    clip : Clip
+        The source, by ``probe``.
+    target : str or Path
+        A new file; it ends in .mp4, .m4v, .mov, .mkv or .webm.
+    frames : iterable of Frame
+        Those of ``frames(clip.path)`` in order, none left out, with new pictures of the same size. Each
+        carries its own time, so that a variable rate stays as it is.
+    audio : str
+        ``keep`` copies the sound bit for bit, ``drop`` leaves it out, ``disguise`` changes its pitch.
+    quality : int, optional
+        0 to 100. At the default, 80, no change should be seen.
+    threads : int
+        Threads to encode with; 0 is one per core.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> from ksame.io import read_frames, metadata_of_video, probe_video
+    >>> shots = [Image.new("RGB", (8, 6), colour) for colour in ("red", "green", "blue")]
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     source, target = Path(here, "in.gif"), Path(here, "out.mp4")
+    ...     shots[0].save(source, save_all=True, append_images=shots[1:], duration=40)
+    ...     written = write_video(probe_video(source), target, read_frames(source))
+    ...     written.frames, str(written.duration), metadata_of_video(target)
+    (3, '3/25', [])
+    """
+    target = Path(target)
+    quality = DEFAULT_QUALITY if quality is None else quality
+    _check(target, audio, quality)
+    notes = _notes(clip, audio)
+    with _partial(target) as partial, _output(partial, target, clip) as out:
+        stream = _stream(clip, out, quality, threads, notes)
+        sound: Iterator[Packet[Stream]] = iter(())
+        if audio != "drop":
+            sound = {"keep": copy_audio, "disguise": disguise_audio}[audio](clip, out, notes)
+        count, duration = _interleave(clip, out, stream, frames, sound)
+    return WrittenVideo(count, duration, tuple(notes))
+
+
+def _interleave(
+    clip: Clip,
+    out: OutputContainer,
+    stream: VideoStream,
+    frames: Iterable[ClipFrame],
+    sound: Iterator[Packet[Stream]],
+) -> tuple[int, Fraction]:
+    """Write pictures and sound side by side, so that neither waits in memory for the other."""
+    units = next(e.units for e in ENCODERS.values() if e.name == stream.codec_context.codec.name)
+    clean = BitStreamFilterContext(f"filter_units=remove_types={units}", stream) if units else None
+    waiting = next(sound, None)
+    count, begin, end = 0, 0, 0
+    for frame, image in prefetch(_encoder_frames(frames, clip, stream), 1):
+        while waiting is not None and waiting.dts * waiting.time_base <= frame.time:  # type: ignore[operator]
+            out.mux(waiting)
+            waiting = next(sound, None)
+        _mux(out, stream, clean, stream.encode(image))
+        begin = begin if count else frame.pts
+        count, end = count + 1, frame.pts + frame.duration
+    if not count:
+        raise InputError("There is no picture to write.")
+    _mux(out, stream, clean, stream.encode(None))
+    while waiting is not None:
+        out.mux(waiting)
+        waiting = next(sound, None)
+    return count, (end - begin) * clip.time_base
+
+
+def _mux(
+    out: OutputContainer,
+    stream: VideoStream,
+    clean: BitStreamFilterContext | None,
+    packets: list[Packet[Stream]],
+) -> None:
+    for packet in packets:
+        clock = packet.time_base  # the filter empties the packet
+        for part in [packet] if clean is None else clean.filter(packet):
+            part.stream, part.time_base = stream, clock
+            out.mux(part)
+
+
+def _encoder_frames(
+    frames: Iterable[ClipFrame], clip: Clip, stream: VideoStream
+) -> Iterator[tuple[ClipFrame, VideoFrame]]:
+    """Yield each frame and what the encoder takes of it."""
+    by = VideoReformatter()
+    for count, frame in enumerate(frames):
+        _check_frame(frame, clip, count)
+        yield frame, _encoder_frame(frame, clip, stream, by)
+
+
+def _encoder_frame(frame: ClipFrame, clip: Clip, stream: VideoStream, by: VideoReformatter) -> VideoFrame:
+    matrix, reach = clip.colour.conversion(clip.height)
+
+    def converted(rgb: RGB) -> VideoFrame:
+        return by.reformat(
+            VideoFrame.from_numpy_buffer(np.ascontiguousarray(rgb)),
+            format=stream.codec_context.pix_fmt,
+            src_color_range=ColorRange.JPEG,
+            dst_colorspace=matrix,
+            dst_color_range=reach,
+            interpolation=YUV_INTERPOLATION,
+            threads=1,
+        )
+
+    source, new = frame.source, frame.new
+    if source is None or new is None or pixel_format_of(source) != stream.codec_context.pix_fmt:
+        image = converted(frame.rgb)
+    else:
+        image = _replace_boxes(source, frame.rgb, new, converted)
+    colour = clip.colour
+    image.color_range, image.colorspace = colour.range, colour.matrix
+    image.color_trc, image.color_primaries = colour.transfer, colour.primaries
+    image.pts, image.duration, image.time_base = frame.pts, frame.duration, clip.time_base
+    image.pict_type = 0  # which pictures stand alone is the encoder's to choose
+    return image
+
+
+def _replace_boxes(
+    source: VideoFrame,
+    rgb: RGB,
+    boxes: Iterable[tuple[int, int, int, int]],
+    converted: Callable[[RGB], VideoFrame],
+) -> VideoFrame:
+    """Return a picture as the file has it, with new pixels in some boxes.
+
+    Into a picture of our own: the decoder still needs its, and hangs what it knows about it onto that.
+    """
+    frame = VideoFrame(source.width, source.height, pixel_format_of(source))
+    own = frame_planes(frame)
+    for plane, old in zip(own, frame_planes(source), strict=True):
+        plane[:] = old
+    for left, top, right, bottom in boxes:
+        left, top, right, bottom = left & -2, top & -2, right + 1 & -2, bottom + 1 & -2  # whole colours
+        for plane, new in zip(own, frame_planes(converted(rgb[top:bottom, left:right])), strict=True):
+            y, x = (all_ // some for all_, some in zip(own[0].shape, plane.shape, strict=True))
+            plane[top // y : bottom // y, left // x : right // x] = new
+    return frame
+
+
+def _stream(clip: Clip, out: OutputContainer, quality: int, threads: int, notes: list[str]) -> VideoStream:
+    """Add a video stream like the source's, or as near to it as can be written."""
+    os.environ.setdefault("SVT_LOG", "1")  # errors only: libsvtav1 prints its settings otherwise
+    able = out.supported_codecs
+    for codec in dict.fromkeys((clip.codec, "h264", "vp9")):
+        encoder = ENCODERS.get(codec)
+        if encoder is None or encoder.name not in able:
+            continue
+        for pixels in _pixels(clip):
+            if pixels in _formats(encoder.name) and _encoder_accepts(clip, encoder, pixels):
+                if codec != clip.codec:
+                    notes.append(f"The pictures are {codec}: {clip.codec} cannot be written here.")
+                if pixels != _pixels(clip)[0]:
+                    notes.append(f"The pixels are {pixels}: {clip.pixels} cannot be written here.")
+                stream = out.add_stream(encoder.name, clip.rate, options=_options(encoder, quality))
+                assert isinstance(stream, VideoStream)
+                _set(stream.codec_context, clip, pixels)
+                stream.codec_context.thread_count = threads
+                stream.time_base = clip.time_base
+                if codec == "hevc" and out.format.name in ("mp4", "mov"):
+                    stream.codec_context.codec_tag = "hvc1"  # the other tag does not play on Apple's devices
+                return stream
+    raise InputError(f"Pictures of {clip.width} x {clip.height} cannot be written into this type of file.")
+
+
+def _pixels(clip: Clip) -> tuple[str, ...]:
+    """Name the pixel formats to try, best first; that of an odd size cannot halve its colours."""
+    own = clip.pixels.replace("yuvj", "yuv").replace("yuva", "yuv")
+    deep = ("yuv420p10le", "yuv444p10le") if clip.bits > 8 else ()
+    return tuple(dict.fromkeys((own, *deep, "yuv420p", "yuv444p")))
+
+
+@cache
+def _formats(encoder: str) -> set[str]:
+    return {form.name for form in av.Codec(encoder, "w").video_formats or ()}
+
+
+def _options(encoder: Encoder, quality: int) -> dict[str, str]:
+    step = round(encoder.worst + (encoder.best - encoder.worst) * quality / 100)
+    # bitexact: else some write their name and version. frame_duration: the last picture stays as long
+    flags = "+bitexact+frame_duration"
+    if encoder.scale:
+        return {"flags": flags + "+qscale", "global_quality": str(step * QP2LAMBDA)}
+    return dict(encoder.options) | {"flags": flags, "crf": str(step)}
+
+
+def _set(context: VideoCodecContext, clip: Clip, pixels: str) -> None:
+    context.width, context.height, context.pix_fmt = clip.width, clip.height, pixels
+    context.time_base, context.framerate = clip.time_base, clip.rate
+    context.sample_aspect_ratio = clip.aspect
+    colour = clip.colour
+    context.color_range, context.colorspace = colour.range, colour.matrix
+    context.color_trc, context.color_primaries = colour.transfer, colour.primaries
+
+
+def _encoder_accepts(clip: Clip, encoder: Encoder, pixels: str) -> bool:
+    """Whether an encoder takes this size, clock and pixel format: it is asked, its rules are many."""
+    context = av.CodecContext.create(encoder.name, "w")
+    assert isinstance(context, VideoCodecContext)
+    _set(context, clip, pixels)
+    context.options = _options(encoder, DEFAULT_QUALITY)
+    try:
+        context.open()
+    except (FFmpegError, ValueError):
+        return False
+    return True
+
+
+def _notes(clip: Clip, audio: Audio) -> list[str]:
+    notes = []
+    if clip.bits > 8:
+        notes.append(f"Shades were rounded from {clip.bits} to 8 bits.")
+    if clip.others:
+        notes.append(f"Left out: {', '.join(sorted(set(clip.others)))}.")
+    if clip.sounds:
+        notes.append(
+            {
+                "keep": "The voices are as they were: people can be known by them.",
+                "disguise": "The voices have another pitch: this is no guarantee, for it can be undone.",
+                "drop": "The sound was left out.",
+            }[audio]
+        )
+    return notes
+
+
+def _check(target: Path, audio: str, quality: int) -> None:
+    if target.suffix.lower() not in CONTAINERS:
+        raise UsageError(f"Videos are written as {', '.join(sorted(CONTAINERS))}. Got {target.name!r}.")
+    if target.exists():
+        raise UsageError(f"{str(target)!r} is there already: choose another name.")
+    if audio not in get_args(Audio):
+        raise UsageError(f"audio must be one of {', '.join(get_args(Audio))}. Got {audio!r}.")
+    if not 0 <= quality <= 100:
+        raise UsageError(f"quality must be an integer from 0 to 100. Got {quality}.")
+
+
+def _check_frame(frame: ClipFrame, clip: Clip, count: int) -> None:
+    if frame.index != count:
+        raise UsageError(f"Pictures must come in order, none left out: {count} is due. Got {frame.index}.")
+    if frame.rgb.shape != (clip.height, clip.width, 3) or frame.rgb.dtype != np.uint8:
+        raise UsageError(
+            f"Picture {count} must be ({clip.height}, {clip.width}, 3) uint8."
+            f" Got {frame.rgb.shape} {frame.rgb.dtype}."
+        )
+
+
+@contextmanager
+def _output(partial: Path, target: Path, clip: Clip) -> Iterator[OutputContainer]:
+    """Open a container that tells nothing of its writer; close it whatever happens."""
+    form = CONTAINERS[target.suffix.lower()]
+    ticks = math.lcm(clip.time_base.denominator, *(sound.rate for sound in clip.sounds))
+    options = {} if form not in ("mp4", "mov") or ticks >= 2**31 else {"movie_timescale": str(ticks)}
+    out = av.open(partial, "w", format=form, container_options=options)  # else starts are rounded to 1 ms
+    out.flags |= Flags.bitexact.value  # type: ignore[operator]  # an int, whatever the stub says
+    try:
+        yield out
+    except BaseException:
+        with suppress(Exception):  # a file without its end is removed anyway
+            out.close()
+        raise
+    out.close()
+
+
+@contextmanager
+def _partial(target: Path) -> Iterator[Path]:
+    """Give a hidden name beside the target, which gets its own name when all is written."""
+    # without the name of the target, beside which there may be no room for more
+    partial = target.absolute().with_name(f".{secrets.token_hex(8)}.partial")
+    try:
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+        sync_to_disk(partial)
+        partial.rename(target)
+        sync_to_disk(partial.parent)
+    except (OSError, FFmpegError) as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise KSameError(f"The disk is full: {str(target)!r} was not written.") from error
+        if isinstance(error, ArgumentError | InvalidDataError):  # not the disk: what it was given is damaged
+            raise InputError("its pictures or its sound cannot be written, and may be damaged.") from error
+        raise KSameError(f"{str(target)!r} could not be written: {error.strerror or error}.") from error
+    finally:
+        partial.unlink(missing_ok=True)  # it is gone if all went well

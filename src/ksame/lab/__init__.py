@@ -1,0 +1,1 @@
+"""The laboratory: the papers' experiments, and the training of models."""

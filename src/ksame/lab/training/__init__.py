@@ -1,0 +1,1 @@
+"""Training: the appearance model, the parameter GAN and the generator's map."""

@@ -1,0 +1,1 @@
+"""Methods: what each de-identification method groups, replaces and promises."""

@@ -1,0 +1,1 @@
+"""AnonFACES: one generated portrait for each group [A]."""

@@ -1,0 +1,1 @@
+"""The identity shift: one synthetic identity for each person [S 7]."""

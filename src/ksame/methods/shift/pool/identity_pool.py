@@ -1,0 +1,190 @@
+"""The identity pool: synthetic identities, each with a de-identified counterpart [S 7.3, 8.3.4]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any, Self
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.core.arrays import FloatArray, IntArray
+from ksame.core.errors import UsageError
+from ksame.core.geometry import FRAME
+from ksame.methods.shift.pool.code_generator import (
+    array_digest,
+    read_arrays,
+)
+from ksame.models.recognisers import RECOGNISERS, embed
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Neutral, frontal faces that nobody has, and what k-Diff-furthest makes of each.
+
+    Parameters
+    ----------
+    codes : (m, d)
+        gamma_hat: components of light and pose are 0.
+    deidentified : (m, d)
+        gamma_hat_d, by k-Diff-furthest over the whole pool, once.
+    labels : (m, 3)
+        What each was to look like: male, young, smiling, in [-1, 1].
+    k : int
+        The most faces in one of its clusters.
+    space : str
+        The digest of the appearance model whose codes these are.
+    checked : str
+        What its faces were compared with, in one sentence.
+    images : tuple of bytes
+        The face of each as a picture file, on the model's mean shape and the canonical frame; or none. Such
+        a face is worn as it is, so that its two codes are one.
+    licence : str
+        What its faces may not be used for, in one sentence, if there is such a thing.
+    seen : mapping of str to (m, e)
+        What recognisers make of the pictures: see ``shown_to``.
+    """
+
+    codes: FloatArray
+    deidentified: FloatArray
+    labels: FloatArray
+    k: int
+    space: str
+    checked: str
+    images: tuple[bytes, ...] = ()
+    licence: str = ""
+    seen: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check that the arrays are parallel, and keep them from being changed."""
+        m = len(self.codes)
+        if self.codes.ndim != 2 or self.codes.shape != self.deidentified.shape or len(self.labels) != m:
+            shapes = [a.shape for a in (self.codes, self.deidentified, self.labels)]
+            raise UsageError(f"A pool has two codes and the labels of each face. Got {shapes}.")
+        if len(self.images) not in (0, m):
+            raise UsageError(f"A pool has a picture of each face, or none. Got {len(self.images)} of {m}.")
+        if any(len(codes) != m for codes in self.seen.values()):
+            raise UsageError("A pool has each recogniser's codes of all its faces, or none.")
+        for array in (self.codes, self.deidentified, self.labels):
+            array.flags.writeable = False
+
+    def __len__(self) -> int:
+        """Return the number of identities."""
+        return len(self.codes)
+
+    @property
+    def shifts(self) -> FloatArray:
+        """The identity shift of each, gamma_hat_d - gamma_hat, (m, d) [S 7.4]."""
+        return self.deidentified - self.codes
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 of all that the pool holds, by which a certificate names it."""
+        return array_digest(self._arrays())
+
+    def nearest(self, code: FloatArray, nuisance: NDArray[np.bool_] | None = None) -> IntArray:
+        """Return all identities, from the nearest to a code (d,) on.
+
+        Parameters
+        ----------
+        code : (d,)
+            A person's code.
+        nuisance : (d,) bool, optional
+            Components of light and pose, which are set to 0 first [S 7.3.2].
+
+        Examples
+        --------
+        >>> pool = Pool(np.eye(3), -np.eye(3), np.zeros((3, 3)), 2, "", "")
+        >>> pool.nearest(np.array([9.0, 0.2, 0.3]), np.array([True, False, False])).tolist()
+        [2, 1, 0]
+        """
+        plain = code if nuisance is None else np.where(nuisance, 0.0, code)
+        return np.argsort(((self.codes - plain) ** 2).sum(axis=1), kind="stable")
+
+    def image(self, row: int) -> NDArray[np.uint8] | None:
+        """Return a face (h, w, 3) on the mean shape; None in a pool of codes alone."""
+        if not self.images:
+            return None
+        stored = cv2.imdecode(np.frombuffer(self.images[row], np.uint8), cv2.IMREAD_COLOR_RGB)
+        if stored is None or stored.shape[:2] != FRAME.size(1)[::-1]:
+            raise UsageError(f"Picture {row} of the pool is not one: make the pool again (ksame pool build).")
+        return np.asarray(stored, np.uint8)
+
+    def shown_to(self, recognisers: Sequence[str], shape: FloatArray) -> Self:
+        """Return the pool with what recognisers make of its pictures.
+
+        So it is known which faces are unlike somebody's before any is tried on. ``shape`` (468, 2) is that
+        of the appearance model.
+        """
+
+        def codes(name: str) -> FloatArray:
+            faces = [
+                embed(name, face, shape[None])
+                for face in map(self.image, range(len(self)))
+                if face is not None
+            ]
+            return np.concatenate(faces).astype(np.float64)
+
+        return replace(self, seen={name: codes(name) for name in recognisers} if self.images else {})
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        columns = {name: getattr(self, name).astype(np.float32) for name in _CODE_ARRAYS}
+        columns |= {name: np.array(getattr(self, name)) for name in ("k", "space", "checked")}
+        if self.images:
+            columns["pictures"] = np.frombuffer(b"".join(self.images), np.uint8)
+            columns["ends"] = np.cumsum([len(one) for one in self.images])
+            columns["licence"] = np.array(self.licence)
+        return columns | {
+            _EMBEDDING_PREFIX + name: codes.astype(np.float16) for name, codes in self.seen.items()
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the pool as npz, in single precision, without pickle."""
+        np.savez_compressed(path, allow_pickle=False, **self._arrays())
+
+    @classmethod
+    def bundled(cls, *, codes: bool = False) -> Self:
+        """Return the pool that comes with the package; its card is models/data/README.md.
+
+        The one with pictures, unless ``codes`` asks for the other or somebody left that file out of their
+        copy for its licence.
+        """
+        models = resources.files("ksame") / "models" / "data"
+        name = "pool.npz" if codes or not (models / "people.npz").is_file() else "people.npz"
+        with resources.as_file(models / name) as path:
+            return cls.load(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a pool; a file that is not one is refused in one sentence."""
+        file = read_arrays(
+            path,
+            [*_CODE_ARRAYS, "k", "space", "checked"],
+            "a pool of identities",
+            features=[*_IMAGE_ARRAYS, *(_EMBEDDING_PREFIX + name for name in RECOGNISERS)],
+        )
+        columns = {name: file[name].astype(np.float64) for name in _CODE_ARRAYS}
+        joined, ends = (file.get(name, np.zeros(0, np.uint8)) for name in _IMAGE_ARRAYS[:2])
+        return cls(
+            **columns,
+            k=int(file["k"]),
+            space=str(file["space"]),
+            checked=str(file["checked"]),
+            images=tuple(part.tobytes() for part in np.split(joined, ends)[:-1]),
+            licence=str(file.get("licence", "")),
+            seen={
+                name.removeprefix(_EMBEDDING_PREFIX): codes.astype(np.float64)
+                for name, codes in file.items()
+                if name.startswith(_EMBEDDING_PREFIX)
+            },
+        )
+
+
+_EMBEDDING_PREFIX = "seen by "
+_IMAGE_ARRAYS = ("pictures", "ends", "licence")
+_CODE_ARRAYS = ("codes", "deidentified", "labels")

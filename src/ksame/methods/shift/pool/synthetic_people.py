@@ -1,0 +1,229 @@
+"""People who do not exist, drawn by a generator, as a pool: the faces that videos borrow [S 7.3, 8.3.4]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ksame.core.arrays import FloatArray, RandomState
+from ksame.core.errors import CannotGuarantee, UsageError
+from ksame.methods.anonfaces.group import load_generator
+from ksame.methods.anonfaces.measure import measure_portraits
+from ksame.methods.anonfaces.targets import SURE_MALE_LOGIT, SURE_NEUTRAL_LOGIT
+from ksame.methods.anonfaces.verifiers import embed_registered
+from ksame.methods.shift.pool import Pool, skin_texture
+from ksame.models import weights
+from ksame.models.generator import ImageGenerator
+from ksame.models.landmarks import refine_landmarks
+from ksame.models.recognisers import RECOGNISERS
+from ksame.spaces import AppearanceSpace
+from ksame.spaces.generator_space import ATTRIBUTES, GeneratorSpace
+
+__all__ = ["draw_synthetic_people"]
+
+VERIFIERS = ("sface", "mobilefacenet")  # to both of them all portraits are different people
+POOL_LICENCE = "The new faces were drawn by MobileStyleGAN, distilled from StyleGAN2: not for commercial use."
+_BATCH = 16  # portraits at a time, at most
+_TRUNCATION = (
+    0.8  # how far from the mean style: nearer ones look alike, further ones have more hair in the face
+)
+_STYLES_PER_TARGET = 96  # random styles for each wish
+# years, and L* of the skin: darker ones are light-skinned people in the dark more often than dark-skinned
+_TARGET_RANGES = {"age": (18.0, 68.0), "light": (42.0, 76.0)}
+_MAX_YAW_PX = 8.0  # px on the canonical frame: more is not frontal
+_MIN_AGE_YEARS = 16.0  # years
+_ACCESSORY_MAX = -0.5  # standard deviations of glasses and hats, that are asked for
+_SAME_PERSON_SHARE = 0.85  # of the distance up to which recognisers take two photos for one person
+_JPEG_QUALITY = 82  # of the stored pictures: 6 kB each
+_PORTRAITS_PER_IDENTITY = 60  # portraits drawn for each one wanted: a tenth are good
+
+
+def draw_synthetic_people(
+    size: int,
+    *,
+    generator: str | Path = "shipped",
+    model: str | Path = "shipped",
+    space: AppearanceSpace | None = None,
+    seed: RandomState = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Pool:
+    """Draw neutral, frontal portraits of different people and make a pool of their faces.
+
+    Deviation: [S 7.3] borrows the difference between two faces of a pool and draws it with the appearance
+    model. These faces are worn as they are drawn, skin and all: they are nobody's already.
+
+    Parameters
+    ----------
+    size : int
+        Number of identities. Of ten portraits that are drawn one or two are good; each takes half a second.
+    generator, model : str or path
+        ``shipped``, or the folder of a generator and the map that was learnt from it.
+    space : AppearanceSpace, optional
+        The model that videos are drawn with; by default the one in the box.
+    seed, progress
+        See ``ksame.methods.shift.pool.build``.
+
+    Raises
+    ------
+    CannotGuarantee
+        If the generator does not draw so many different faces.
+    """
+    if size < 2:
+        raise UsageError(f"A pool has at least 2 identities. Got {size}.")
+    guide, draws = load_generator(generator, model)
+    weights.fetch(["landmarker"])
+    model_of_videos = space or AppearanceSpace.bundled()
+    casting = _IdentitySampler(guide, draws, model_of_videos, np.random.default_rng(seed))
+    found: list[_SyntheticPerson] = []
+    for _ in range(0, size * _PORTRAITS_PER_IDENTITY, _BATCH):
+        found += casting.more()
+        if progress:
+            progress("making faces", min(len(found), size), size)
+        if len(found) >= size:
+            return _make_pool(
+                found[:size], model_of_videos, POOL_LICENCE if str(generator) == "shipped" else ""
+            )
+    raise CannotGuarantee(
+        f"The generator drew too few faces that differ for a pool of {size}: ask for fewer."
+    )
+
+
+class _SyntheticPerson(NamedTuple):
+    """Somebody who does not exist."""
+
+    code: FloatArray  # (d,) of the appearance model
+    label: FloatArray  # (3,)
+    image: bytes
+
+
+def _make_pool(found: list[_SyntheticPerson], space: AppearanceSpace, licence: str) -> Pool:
+    codes = np.stack([one.code for one in found])
+    labels = np.stack([one.label for one in found])
+    images = tuple(one.image for one in found)
+    pool = Pool(codes, codes.copy(), labels, 1, space.digest, _comparison_note(), images, licence)
+    return pool.shown_to([name for name in RECOGNISERS if weights.cached(name)], space.shape)
+
+
+@dataclass(eq=False)
+class _IdentitySampler:
+    """Where people are drawn until enough are different; all who were taken are remembered."""
+
+    guide: GeneratorSpace
+    draws: ImageGenerator
+    space: AppearanceSpace
+    rng: np.random.Generator
+    taken: dict[str, FloatArray] = field(default_factory=dict)  # what each judge makes of them
+
+    def more(self) -> list[_SyntheticPerson]:
+        """Draw some more and return those who are new."""
+        portraits = self.guide.draw(self._codes(_BATCH), self.draws, half=True)
+        seen = measure_portraits(portraits, self.guide)
+        good, images = [], []
+        for row in np.flatnonzero(_is_usable(seen.attributes)).tolist():
+            portrait = portraits[seen.rows[row]]
+            mesh = refine_landmarks(portrait, seen.faces.points[row])
+            face = skin_texture.extract_skin_texture(portrait, mesh, self.space)
+            if skin_texture.is_neutral(mesh) and skin_texture.is_clean_skin(face, self.space):
+                good.append(row)
+                images.append(face)
+        new = self._new(embed_registered(seen.faces[good], VERIFIERS)) if good else []
+        some = [good[row] for row in new]
+        if not some:
+            return []
+        codes = np.where(self.space.nuisance, 0.0, self.space.encode(seen.faces[some]))  # [S 7.3.2]
+        stored = [_encode_image(images[row]) for row in new]
+        return list(map(_SyntheticPerson, codes, _condition_labels(seen.attributes[some]), stored))
+
+    def _codes(self, n: int) -> FloatArray:
+        """Return random codes (n, d), turned to the front, even over gender, age and skin [S 8.3.4].
+
+        For each wish the one of some random styles is taken that is nearest to it: what is steered far looks
+        like others that were, and in the end not like a face.
+        """
+        styles = self.draws.styles(self.rng.standard_normal((n * _STYLES_PER_TARGET, self.draws.noise)))
+        random = self.guide.mean + _TRUNCATION * (np.tile(styles, 2) - self.guide.mean)
+        codes = []
+        for some in np.split(random, n):
+            target, to = self._wish(), self.guide.told(some)
+            to[:, [ATTRIBUTES.index(name) for name in target]] = list(target.values())
+            codes.append(self.guide.steered(some[self.guide.effort(some, to).argmin()], target))
+        return np.stack(codes)
+
+    def _wish(self) -> Mapping[str, float]:
+        bare = dict(zip(ATTRIBUTES, self.guide.level + _ACCESSORY_MAX * self.guide.unit, strict=True))
+        even = {name: self.rng.uniform(*span) for name, span in _TARGET_RANGES.items()}
+        gender = SURE_MALE_LOGIT if self.rng.random() < 0.5 else -SURE_MALE_LOGIT
+        return even | {
+            "gender": gender, "smile": SURE_NEUTRAL_LOGIT, "yaw": 0.0, "glasses": bare["glasses"],
+            "hat": bare["hat"],
+        }  # fmt: skip
+
+    def _new(self, codes: Mapping[str, FloatArray]) -> list[int]:
+        """Return the rows that no judge takes for one of those before or for one who was taken."""
+        rows = []
+        for row in range(len(codes[VERIFIERS[0]])):
+            one = {name: code[row] for name, code in codes.items()}
+            if all(
+                _is_distinct(self.taken.get(name), code) > _same_identity_distance(name)
+                for name, code in one.items()
+            ):
+                rows.append(row)
+                before = self.taken
+                self.taken = {
+                    name: code[None] if name not in before else np.vstack([before[name], code])
+                    for name, code in one.items()
+                }
+        return rows
+
+
+def _is_usable(attributes: FloatArray) -> NDArray[np.bool_]:
+    """Return who (n,) is grown up, looks ahead, does not smile and wears neither glasses nor a hat."""
+    told = dict(zip(ATTRIBUTES, attributes.T, strict=True))
+    bare = (told["glasses"] < 0) & (told["hat"] < 0) & (told["age"] >= _MIN_AGE_YEARS)
+    plain: NDArray[np.bool_] = bare & (told["smile"] < 0) & (np.abs(told["yaw"]) < _MAX_YAW_PX)
+    return plain
+
+
+def _condition_labels(attributes: FloatArray) -> FloatArray:
+    """Return male, young, smiling (n, 3) in [-1, 1].
+
+    As ``ksame.lab.training.parameter_gan.as_conditions`` spreads them.
+    """
+    told = dict(zip(ATTRIBUTES, attributes.T, strict=True))
+    spread = [told["gender"] / 6, (50 - told["age"]) / 20, (told["smile"] - 3) / 4]
+    labels: FloatArray = np.clip(np.stack(spread, axis=1), -1, 1)
+    return labels
+
+
+def _same_identity_distance(judge: str) -> float:
+    """Return the distance up to which new faces are taken for one person when a pool is made.
+
+    Less than elsewhere: portraits by one generator are nearer to one another than people are, and at the
+    whole distance it draws some 120 different ones.
+    """
+    return _SAME_PERSON_SHARE * RECOGNISERS[judge].same_person
+
+
+def _is_distinct(taken: FloatArray | None, code: FloatArray) -> float:
+    return np.inf if taken is None else float(np.linalg.norm(taken - code, axis=1).min())
+
+
+def _encode_image(face: NDArray[np.uint8]) -> bytes:
+    """Return a picture as a file."""
+    _, file = cv2.imencode(".webp", face[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, _JPEG_QUALITY])
+    return file.tobytes()
+
+
+def _comparison_note() -> str:
+    """Return what the faces were compared with."""
+    portraits = " and ".join(f"{name} (above {_same_identity_distance(name):.2f})" for name in VERIFIERS)
+    return (
+        f"Portraits that a generator drew, of different people to {portraits}; they were not compared with"
+        " the photos that the generator learned from."
+    )

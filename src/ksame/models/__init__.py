@@ -1,0 +1,1 @@
+"""Networks: weights, the inference runtime, detectors, landmarks, recognisers, generators."""

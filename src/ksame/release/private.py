@@ -1,0 +1,131 @@
+"""What stays with the owner of a release: who became which file, the seed, and where to look again."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ksame.core.errors import Faceless, Failure, GuaranteeViolated, UsageError
+from ksame.core.text import read_csv, write_csv
+
+WITHHELD = "a face in it is still seen after it was covered, so nothing was written for it"
+PRIVATE_FILES = ("settings.json", "failures.csv", "untouched.csv", "faceless.csv", "mapping.csv")
+
+
+class MappingRow(NamedTuple):
+    """One line of mapping.csv: which person's face became which file."""
+
+    input: str
+    subject: str
+    group: int
+    output: str  # empty: the file was withheld
+
+
+class ResidualRecord(NamedTuple):
+    """One line of untouched.csv: where a second detector sees a face that nobody replaced."""
+
+    output: str
+    frame: int | None = None  # None and nothing more in a photo
+    seconds: float | None = None
+    box: str = ""  # left, top, right, bottom: to be added to the tracks
+
+
+class MakingNotes(NamedTuple):
+    """What came to light when a file was made, or when several were."""
+
+    untouched: tuple[ResidualRecord, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences on what differs from the source
+    failures: tuple[Failure, ...] = ()  # inputs that could not be written: there is no file
+    withheld: tuple[str, ...] = ()  # files that are not written: a face could not be covered
+
+
+@dataclass(frozen=True)
+class Private:
+    """What must never be published: the mapping, the seed, the names of the inputs."""
+
+    mapping: tuple[MappingRow, ...]
+    settings: Mapping[str, Any]
+    failures: tuple[Failure, ...] = ()
+    attachments: Mapping[str, str] = field(
+        default_factory=dict
+    )  # further texts by file name: tracks of videos
+    faceless: tuple[Faceless, ...] = ()
+
+
+def read_private(folder: str | Path) -> tuple[list[MappingRow], dict[str, Any]]:
+    """Return the mapping and the settings of a private folder."""
+    secret = Path(folder)
+    try:
+        table = read_csv(secret / "mapping.csv")
+        rows = [MappingRow(r["input"], r["subject"], int(r["group"]), r["output"]) for r in table]
+        return rows, dict(json.loads((secret / "settings.json").read_text(encoding="ascii")))
+    except FileNotFoundError as error:
+        raise UsageError(f"{error.filename} is missing: give the private folder of this release.") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise GuaranteeViolated(f"The mapping in {secret} was changed: {error}.") from None
+
+
+def read_failures(folder: str | Path) -> list[Failure]:
+    """Return the inputs, by a private folder, for which nothing or not all was published."""
+    return [Failure(r["input"], r["reason"]) for r in read_csv(Path(folder, "failures.csv"))]
+
+
+def read_residual_faces(folder: str | Path) -> list[ResidualRecord]:
+    """Return where the faces are, by a private folder, that a second detector saw untouched."""
+    return [
+        ResidualRecord(r["output"], int(r["frame"]), float(r["seconds"]), r["box"])
+        if r["frame"]
+        else ResidualRecord(r["output"])
+        for r in read_csv(Path(folder, "untouched.csv"))
+    ]
+
+
+def read_faceless(folder: str | Path) -> list[Faceless]:
+    """Return the photos, by a private folder, that were published with nobody replaced."""
+    path = Path(folder, "faceless.csv")
+    rows = read_csv(path) if path.is_file() else ()
+    return [Faceless(r["input"], r["output"], int(r["covered"])) for r in rows]
+
+
+def without(private: Private, withheld: Collection[str]) -> Private:
+    """Return what is private of a release in which some files are not written."""
+    named = [(one.input, one.output) for rows in (private.mapping, private.faceless) for one in rows]
+    inputs = {name for name, output in named if output in withheld}
+    return replace(
+        private,
+        mapping=tuple(row._replace(output="") if row.output in withheld else row for row in private.mapping),
+        faceless=tuple(one for one in private.faceless if one.output not in withheld),
+        failures=(*private.failures, *(Failure(name, WITHHELD) for name in sorted(inputs))),
+    )
+
+
+def write_private_parts(folder: Path, private: Private, made: MakingNotes, digest: str) -> Iterator[Path]:
+    """Write the private files under names that end in .part, readable by their owner only."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    notes = [*private.settings.get("notes", ()), *made.notes]
+    settings = dict(private.settings) | ({"notes": notes} if notes else {}) | {"certificate": digest}
+    texts = [json.dumps(settings, indent=2, ensure_ascii=True) + "\n"]
+    tables: Any = (
+        (Failure, private.failures),
+        (ResidualRecord, made.untouched),
+        (Faceless, private.faceless),
+        (MappingRow, private.mapping),
+    )
+    for kind, rows in tables:
+        table = io.StringIO(newline="")
+        write_csv(table, [kind._fields, *rows])
+        texts.append(table.getvalue())
+    for name, text in zip(PRIVATE_FILES, texts, strict=True):
+        part = folder / f"{name}.part"
+        with part.open("wb") as file:
+            part.chmod(0o600)
+            file.write(text.encode("utf-8", "surrogateescape"))  # names that are not UTF-8 keep their bytes
+            file.flush()
+            os.fsync(file.fileno())
+        yield part

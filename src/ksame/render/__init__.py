@@ -1,0 +1,1 @@
+"""RENDER: portraits, scenes, covers, and overlays for video."""

@@ -1,0 +1,67 @@
+"""What all replacements share: checked codes, means over people, and the refusal of real faces."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import KDTree
+
+from ksame.core.arrays import FloatArray, IntArray
+from ksame.core.errors import CannotGuarantee, UsageError
+
+SAME_CODE_TOLERANCE = 1e-6
+"""A new code this close to an original, as a share of the codes' spread, is that real face."""
+
+
+def as_codes(codes: ArrayLike, faces: int | None = None) -> FloatArray:
+    """Return codes as a finite (n, d) array; single precision stays single."""
+    x = np.asarray(codes)
+    if x.dtype not in (np.float32, np.float64):
+        x = x.astype(np.float64)
+    if x.ndim != 2 or not x.shape[1]:
+        raise UsageError(f"codes must be an (n, d) array with d of at least 1. Got shape {x.shape}.")
+    if faces is not None and len(x) != faces:
+        raise UsageError(f"codes must have one row for each of the {faces} faces. Got {len(x)}.")
+    if not np.isfinite(x).all():
+        raise UsageError("codes must be finite: a NaN or an infinity was given.")
+    return x
+
+
+def person_index(subjects: ArrayLike | None, faces: int) -> IntArray:
+    """Return the person of each face as 0 .. m-1 in the order of first appearance."""
+    if subjects is None:
+        return np.arange(faces)
+    given = np.asarray(subjects)
+    if given.shape != (faces,):
+        raise UsageError(f"subjects must name one person per code: {faces}. Got {given.size}.")
+    _, first, inverse = np.unique(given, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def row_means(x: FloatArray, index: IntArray, weights: FloatArray | None = None) -> FloatArray:
+    """Return the (weighted) mean of the rows that share an index 0 .. m-1, in double precision."""
+    order = np.argsort(index, kind="stable")
+    starts = np.searchsorted(index[order], np.arange(index.max() + 1))
+    w = np.ones(len(x)) if weights is None else weights
+    sums = np.add.reduceat(x[order] * w[order, None], starts, axis=0)  # (m, d)
+    return sums / np.bincount(index, w)[:, None]
+
+
+def real_faces(new: FloatArray, codes: FloatArray) -> IntArray:
+    """Return the rows of new codes that are some original up to rounding (``SAME_CODE_TOLERANCE``)."""
+    old = codes.astype(np.float64)
+    spread = np.sqrt(((old - old.mean(axis=0)) ** 2).sum(axis=1).mean())  # the average face to a face
+    rounding = 4 * np.finfo(codes.dtype).eps * np.abs(old).max() * np.sqrt(old.shape[1])
+    within = SAME_CODE_TOLERANCE * spread + rounding + 1e-150  # not zero, and its square is not zero either
+    # a tree cuts nearly all of itself off at so small a radius: no n x m distances
+    distance, _ = KDTree(old).query(new.astype(np.float64), distance_upper_bound=within)
+    return np.flatnonzero(np.isfinite(distance))
+
+
+def refuse_real_faces(new: FloatArray, codes: FloatArray) -> None:
+    """Raise if a surrogate is one real person's face: that would be published, whatever k is."""
+    if len(found := real_faces(new, codes)):
+        raise CannotGuarantee(
+            f"The surrogate of {len(found)} group(s) would be a real person's face: look for the same photo"
+            " under two names, or choose another k or partition."
+        )
