@@ -7,7 +7,6 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 
 import av
 import pytest
@@ -19,7 +18,7 @@ from ksame.core.errors import GuaranteeViolated
 from ksame.core.guarantee import Guarantee
 from ksame.pipeline.video_render import RenderedVideo
 from ksame.release import MakingNotes, Private, Release, verify
-from running import digests, shell, tree
+from running import begin, digests, shell, tree
 
 pytestmark = pytest.mark.weights
 
@@ -133,8 +132,7 @@ def test_a_clip_that_changed_meanwhile_is_drawn_again(clips, cli, tmp_path, monk
 
 def test_ctrl_c_while_drawing(clips, tmp_path):
     how = ("run", clips, "-o", tmp_path / "out", "--seed", "5", "--jobs", "1")
-    command = [sys.executable, "-m", "ksame", *map(str, how)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with begin(*how, stderr=subprocess.PIPE, text=True) as process:
         for line in process.stderr:
             if line.startswith("drawing b.mp4"):  # its first picture: there must be time to be stopped
                 break
