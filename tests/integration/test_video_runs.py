@@ -96,7 +96,7 @@ def test_a_stopped_run_goes_on_without_drawing_again(clips, whole, cli, tmp_path
     lines = [
         json.loads(line) for line in (tmp_path / "out.private" / "journal.jsonl").read_text().splitlines()
     ]
-    assert [set(line) for line in lines] == [{"seed"}, {"name", "stamp", "said"}], (
+    assert [set(line) for line in lines] == [{"seed"}, {"name", "stamp", "notes"}], (
         "no code, no mesh, no file's name"
     )
     drawn, film_it = [], RenderedVideo._filmed

@@ -100,13 +100,13 @@ class RenderedVideo:
         if self.checkpoint is None:
             return self._filmed(path)
         key = self._key()
-        known = self.checkpoint.made(key, path)
+        known = self.checkpoint.load_video(key, path)
         if known is not None:
             untouched, notes = known
             return MakingNotes(tuple(ResidualRecord(*one) for one in untouched), tuple(notes))
         made = self._filmed(path)
         if not made.failures:
-            self.checkpoint.finish(key, path, [made.untouched, made.notes])
+            self.checkpoint.store_video(key, path, [made.untouched, made.notes])
         return made
 
     def _key(self) -> str:
