@@ -55,7 +55,7 @@ def spoil(folder: Path) -> dict[str, str]:
     (folder / "self.jpg").symlink_to("self.jpg")
     os.mkfifo(folder / "pipe.jpg")
     no_face = dict.fromkeys(("sky.png", "dot.png", "line.png"), "no face was found")
-    links = dict.fromkeys(("gone.jpg", "self.jpg", "pipe.jpg"), "it is not a file, or links to none")
+    links = dict.fromkeys(("gone.jpg", "self.jpg", "pipe.jpg"), "it is not a file, or a broken link")
     return dict.fromkeys(files, "cannot be read") | no_face | links | {"tiny.png": ""}
 
 

@@ -72,7 +72,7 @@ def test_what_was_done_is_said_in_the_words_of_videos(whole):
     assert told["untouched"] == []
     licence, voices = told["notes"]
     assert "not for commercial use" in licence and "--pool parametric" in licence
-    assert voices == "images/a.mp4: The voices are as they were: people can be known by them."
+    assert voices == "images/a.mp4: The voices are unchanged: people can be recognised by them."
 
 
 def test_a_dry_run_says_what_would_be_done(clips, cli, tmp_path):
@@ -272,5 +272,5 @@ def test_odd_files_are_named_and_the_rest_is_done(recogniser, cli, tmp_path):
     assert made["deep.mkv"].bits == 10
     assert 0 < sum(1 for _ in io.read_frames(out / "images" / "cut.mkv")) < FRAMES, "what is before is kept"
     assert sound_of(out / "images" / "long.mp4") == sound_of(folder / "long.mp4"), "to its own end"
-    assert any("deep.mkv: Shades were rounded from 10 to 8 bits" in note for note in ran.json["notes"])
+    assert any("deep.mkv: Colours were rounded from 10 to 8 bits" in note for note in ran.json["notes"])
     assert ran.json["people"] == 1, "one person in all of them"

@@ -249,4 +249,4 @@ class RenderedVideo:
         if self._monochrome:
             rgb[:] = to_tone(rgb, original)
         covered = np.array(boxes).reshape(-1, 4)
-        return replace(frame, new=tuple(new)), residual_faces(rgb, covered, frame.index)
+        return replace(frame, changed_boxes=tuple(new)), residual_faces(rgb, covered, frame.index)
