@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,7 @@ class ImageGenerator:
     digest: str
     _mapping: Any
     _synthesis: Any
+    _networks: dict[str, Any] = field(default_factory=dict)
     _opening: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
@@ -157,10 +158,9 @@ class ImageGenerator:
         """
         if rows.ndim != 3 or rows.shape[1:] != (self.rows, self.width):
             raise UsageError(f"Styles must be (n, {self.rows}, {self.width}). Got {rows.shape}.")
-        cut = half and self._has_bands
-        with self._opening:
-            network = self._half if cut else self._network
-        drawn = [_halve_image(one) if half and not cut else one for one in _infer_images(network, rows)]
+        native_half = half and self._has_bands
+        images = _infer_images(self._network("half" if native_half else "full"), rows)
+        drawn = [_halve_image(image) if half and not native_half else image for image in images]
         side = self.size // 2 if half else self.size
         return np.stack(drawn) if drawn else np.zeros((0, side, side, 3), np.uint8)
 
@@ -171,15 +171,23 @@ class ImageGenerator:
         """
         if not self._has_bands:
             return None
-        with self._opening:
-            network = self._preview_network
-        images, inner = zip(*_infer_all(network, rows), strict=True)
+        images, inner = zip(*_infer_all(self._network("preview"), rows), strict=True)
         return PreviewImages(np.stack(images), np.stack(inner))
 
     def unload(self) -> None:
-        """Free the networks' memory, 0.2 GB; they are compiled again when they are needed."""
-        for name in ("_network", "_half", "_glance"):
-            self.__dict__.pop(name, None)
+        """Free the memory of the synthesis networks, 0.2 GB; they are compiled again when they are needed."""
+        self._networks.clear()
+
+    def _network(self, kind: Literal["full", "half", "preview"]) -> Any:
+        """Return the compiled synthesis for images of full or half size or for previews."""
+        with self._opening:
+            if kind not in self._networks:
+                if kind == "preview":
+                    small = skip_doublings(self._with_rows(), _PREVIEW_HALVINGS)
+                    self._networks[kind] = _compiled(_with_inner(use_fast_wavelets(small)), threads=1)
+                else:
+                    self._networks[kind] = _compiled(use_fast_wavelets(self._with_rows(half=kind == "half")))
+            return self._networks[kind]
 
     @cached_property
     def _map(self) -> tuple[Any, int]:
@@ -193,20 +201,6 @@ class ImageGenerator:
         except RuntimeError:
             return alone, 1
         return (together, _STYLE_BATCH) if alike else (alone, 1)
-
-    @cached_property
-    def _network(self) -> Any:
-        return _compiled(use_fast_wavelets(self._with_rows()))
-
-    @cached_property
-    def _half(self) -> Any:
-        return _compiled(use_fast_wavelets(self._with_rows(half=True)))
-
-    @cached_property
-    def _preview_network(self) -> Any:
-        return _compiled(
-            _with_inner(use_fast_wavelets(skip_doublings(self._with_rows(), _PREVIEW_HALVINGS))), threads=1
-        )
 
     @cached_property
     def _has_bands(self) -> bool:
