@@ -225,7 +225,7 @@ def test_half_of_an_odd_image_leaves_out_its_last_row_and_column():
     ("wrong", "says"),
     [
         ({"width": 5}, "gives 5 numbers where its synthesis takes 4"),
-        ({"image": False}, "must give one picture"),
+        ({"image": False}, "must give one image"),
         ({"layers": 1}, "no layer of its synthesis takes a style"),
         ({"inputs": 2}, "its synthesis must take one vector"),
     ],
@@ -256,7 +256,7 @@ def test_networks_in_the_wrong_places_are_refused(tmp_path):
         first.rename(tmp_path / f"third{end}")
         second.rename(first)
         (tmp_path / f"third{end}").rename(second)
-    with pytest.raises(UsageError, match="holds no generator"):
+    with pytest.raises(UsageError, match="contains no generator"):
         ImageGenerator.load(tmp_path)
 
 
