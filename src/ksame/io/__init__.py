@@ -1,8 +1,7 @@
-"""Photos and videos in, files out: what people's folders hold is read, what is written has nothing extra.
+"""Read photos and videos of any kind; write files without metadata.
 
-Photos are read by Pillow, upright and in sRGB (docs/decisions/0001); videos by PyAV, picture by picture,
-with their own clock. Writing drops every metadata block, and
-a folder appears whole or not at all (docs/decisions/0002).
+Photos are read by Pillow, upright and in sRGB (docs/decisions/0001), videos frame by frame by PyAV, with
+their own clock. A folder is written completely or not at all (docs/decisions/0002).
 """
 
 from ksame.io.audio import audio_hashes

@@ -1,4 +1,4 @@
-"""Which photos are meant: files and folders as people keep them."""
+"""Find photos and videos among files and folders."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _PHOTO_SUFFIXES = frozenset(
     }
 )
 PHOTO_SUFFIXES = _PHOTO_SUFFIXES | HEIC_SUFFIXES if importlib.util.find_spec("pi_heif") else _PHOTO_SUFFIXES
-"""What counts as a photo, in lower case; HEIC needs ``pip install ksame[heic]``."""
+"""Suffixes of photos, in lower case; HEIC needs ``pip install ksame[heic]``."""
 
 VIDEO_SUFFIXES = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".ts", ".webm"})
-"""What counts as a video, in lower case."""
+"""Suffixes of videos, in lower case."""
 
 
 @dataclass(frozen=True, order=True)
 class FoundFile:
-    """A photo and the name it goes by: relative to the input, with forward slashes, unique in a run."""
+    """A file and its name in a run: relative to the input, with forward slashes, unique."""
 
     name: str
     path: Path
@@ -47,9 +47,9 @@ class FoundFile:
 def find_photos(inputs: Iterable[str | Path]) -> list[FoundFile]:
     """Return the photos among files and folders, each real file once, sorted by name.
 
-    Folders are searched to the bottom. Hidden files and what ksame wrote itself are passed over unless
-    given by name. When two inputs hold files of the same relative name, every name is prefixed with its
-    input folder's. The order of the inputs does not matter.
+    Folders are searched recursively. Hidden files and folders that ksame wrote are skipped unless given by
+    name. If two inputs contain files of the same relative name, every name is prefixed with that of its input
+    folder. The order of the inputs does not matter.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def find_photos(inputs: Iterable[str | Path]) -> list[FoundFile]:
     UsageError
         If an input does not exist.
     InputError
-        If a file was given by name and is not a photo, or a folder cannot be read.
+        If a file that was given by name is not a photo, or a folder cannot be read.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def find_videos(inputs: Iterable[str | Path]) -> list[FoundFile]:
 
 
 def _find_named(inputs: Iterable[str | Path], suffixes: frozenset[str]) -> list[FoundFile]:
-    """Return the files of some types, each with a name of its own."""
+    """Return the files with some suffixes, each with a unique name."""
     found = [(root, path) for root, path in _files(inputs) if path.suffix.lower() in suffixes]
     names = [path.relative_to(root).as_posix() for root, path in found]
     if len(set(names)) < len(names):
@@ -91,18 +91,18 @@ def _find_named(inputs: Iterable[str | Path], suffixes: frozenset[str]) -> list[
 
 
 def skipped_files(inputs: Iterable[str | Path]) -> list[Path]:
-    """Return the files in the input folders that ``find_photos`` passes over for their type, sorted."""
+    """Return the files that ``find_photos`` skips for their type, sorted."""
     return sorted(path for _, path in _files(inputs) if path.suffix.lower() not in PHOTO_SUFFIXES)
 
 
 def _files(inputs: Iterable[str | Path]) -> list[tuple[Path, Path]]:
-    """Return (root, file) for each real file; a folder given as input wins over a file inside it."""
+    """Return (root, file) for each real file; a given folder takes precedence over a given file inside it."""
     given = sorted({Path(item) for item in inputs}, key=lambda path: (not path.is_dir(), path))
     files: dict[str, tuple[Path, Path]] = {}
-    seen: set[str] = set()
+    visited: set[str] = set()
     for path in given:
         if path.is_dir():
-            inside: Iterable[Path] = _walk(path, seen)
+            inside: Iterable[Path] = _walk(path, visited)
         elif os.path.lexists(path):
             _check_suffix(path)
             inside = [path]
@@ -123,36 +123,36 @@ def _check_suffix(path: Path) -> None:
         raise InputError(f"{str(path)!r} is neither a photo nor a video: its name must end in {ends}.")
 
 
-def _walk(folder: Path, seen: set[str]) -> Iterator[Path]:
-    """Yield the files below a folder; each real folder is visited once, so link loops end."""
+def _walk(folder: Path, visited: set[str]) -> Iterator[Path]:
+    """Yield the files below a folder; each real folder is visited once, so that link cycles end."""
 
     def refuse(error: OSError) -> None:
         raise InputError(f"The folder {error.filename!r} cannot be read: {error.strerror}.") from error
 
-    def fresh(path: Path) -> bool:
+    def is_new(path: Path) -> bool:
         real = os.path.realpath(path)
-        return not (real in seen or seen.add(real))  # type: ignore[func-returns-value]
+        return not (real in visited or visited.add(real))  # type: ignore[func-returns-value]
 
-    if not fresh(folder):
+    if not is_new(folder):
         return
-    for here, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
-        shown = [Path(here, name) for name in sorted(folders) if not name.startswith(".")]
-        folders[:] = [path.name for path in shown if not is_release_folder(path) and fresh(path)]
-        yield from (Path(here, name) for name in sorted(files) if not name.startswith("."))
+    for current, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
+        visible = [Path(current, name) for name in sorted(folders) if not name.startswith(".")]
+        folders[:] = [path.name for path in visible if not is_release_folder(path) and is_new(path)]
+        yield from (Path(current, name) for name in sorted(files) if not name.startswith("."))
 
 
 def is_release_folder(folder: Path) -> bool:
-    """Whether ksame wrote this folder: a release, the private folder beside it, or a part of one."""
+    """Whether ksame wrote this folder: a release, its private folder, or a partial one."""
     try:
         inside = {path.name for path in folder.iterdir()}
-    except OSError:  # whoever searches it says so
+    except OSError:  # reported when it is searched
         return False
     ours = "certificate.json" in inside or {"mapping.csv", "settings.json"} <= inside
     return ours or folder.suffix in (".private", ".partial")
 
 
 def _labels(roots: Iterable[Path]) -> dict[Path, str]:
-    """Name each root by its folder; a counter tells folders of the same name apart."""
+    """Label each root by the name of its folder; equal names get a counter."""
     real = {root: root.resolve() for root in roots}
     labels: dict[Path, str] = {}
     taken = set()

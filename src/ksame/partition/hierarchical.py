@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
@@ -74,12 +72,14 @@ def hierarchical(
     """
     if linkage not in get_args(Linkage):
         raise UsageError(f"linkage must be one of {', '.join(get_args(Linkage))}. Got {linkage!r}.")
+    import psutil  # here: its import takes 40 ms, and no other partition needs it
+
     people = SubjectCodes.of(codes, k, subjects)
     x = people.codes
     n = len(x)
     m = n // people.k  # line 1
     # the distances and the copy that scipy works on: 2 * n (n - 1) / 2 doubles
-    if 8 * n * (n - 1) > _available_memory():
+    if 8 * n * (n - 1) > psutil.virtual_memory().available:
         raise UsageError(
             f"Linkage of {n} people needs {8e-9 * n * (n - 1):.1f} GB of memory, more than there is:"
             " use the partition mdav instead."
@@ -91,15 +91,6 @@ def hierarchical(
     for group, members in enumerate(forest.harvest(x, sizes)):
         labels[members] = group
     return people.partition(labels)
-
-
-def _available_memory() -> float:
-    """Bytes to be had without swapping; infinite where the system does not say."""
-    try:
-        found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
-    except OSError:
-        found = None
-    return int(found[1]) * 1024 if found else np.inf
 
 
 def _squared(x: FloatArray, rows: list[int], group: list[int]) -> FloatArray:
