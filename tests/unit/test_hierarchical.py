@@ -82,7 +82,9 @@ def test_unknown_linkage_is_refused_with_the_known_ones():
 
 def test_more_than_fits_in_memory_is_refused_before_it_is_tried(monkeypatch):
     monkeypatch.setattr(sys.modules["ksame.partition.hierarchical"], "_available_memory", lambda: 4e9)
-    with pytest.raises(UsageError, match=r"Linkage of 30000 people needs 7\.2 GB .* use the partition mdav"):
+    with pytest.raises(
+        UsageError, match=r"Linkage of 30000 subjects needs 7\.2 GB .* use the partition mdav"
+    ):
         hierarchical(np.zeros((30000, 1)), 2)
 
 
@@ -91,7 +93,7 @@ def test_memory_is_what_the_system_says(monkeypatch):
     assert _available_memory() == 3072
 
 
-def test_memory_is_no_obstacle_where_the_system_does_not_say(monkeypatch):
+def test_memory_is_unlimited_where_the_system_does_not_report_it(monkeypatch):
     def missing(path):
         raise FileNotFoundError(path)
 
