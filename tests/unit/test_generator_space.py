@@ -100,7 +100,7 @@ def test_what_is_read_off_faces_has_its_parts_in_order():
     space = GeneratorSpace.bundled()
     codes = space.encode(faces)
     assert codes.shape == (2, len(space.mean)) and np.isfinite(codes).all()
-    assert space.told(codes).shape == (2, len(ATTRIBUTES))
+    assert space.predict_attributes(codes).shape == (2, len(ATTRIBUTES))
 
 
 def test_what_is_stored_is_stored_alike_once_more_and_is_hardly_changed(space, tmp_path):
@@ -124,7 +124,13 @@ def test_a_colour_that_is_changed_alone_leaves_the_shape_as_it_is(space):
     other, same = space.moved(code, by), space.moved(code, by, same=True)
     half = len(code) // 2
     for moved in (other, same):
-        change = dict(zip(ATTRIBUTES, (space.told(moved[None]) - space.told(code[None]))[0], strict=True))
+        change = dict(
+            zip(
+                ATTRIBUTES,
+                (space.predict_attributes(moved[None]) - space.predict_attributes(code[None]))[0],
+                strict=True,
+            )
+        )
         assert {name: change[name] for name in by} == pytest.approx(by, abs=0.01)
     shape = [np.linalg.norm((moved - code)[:half]) for moved in (other, same)]
     assert shape[1] < 0.3 * shape[0]  # no more than keeps the age

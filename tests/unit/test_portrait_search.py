@@ -258,7 +258,7 @@ def test_codes_are_neither_too_near_to_the_mean_nor_too_far_out(seed, length):
     code = some.steered(SPACE.mean + length * rng.normal(size=(1, len(SPACE.mean))), target)[0]
     for half, (least, most) in zip(np.split(code - SPACE.mean, 2), styles.DISTANCE_RANGES, strict=True):
         assert least - 1e-9 <= np.linalg.norm(half) * 2**0.5 / some.usual <= most + 1e-9
-    told = dict(zip(ATTRIBUTES, SPACE.told(code[None])[0], strict=True))
+    told = dict(zip(ATTRIBUTES, SPACE.predict_attributes(code[None])[0], strict=True))
     asked = target["light"] + styles.SKIN_OFFSETS["light"]
     assert told["light"] == pytest.approx(asked, abs=8) and told["age"] == pytest.approx(
         target["age"], abs=10
@@ -527,7 +527,7 @@ def test_skin_is_set_by_what_a_glance_shows():
     told = preview.measure_preview(small(60))
     _, code = preview.choose_style(artist, some, codes, {"light": told.light + 5, "tone": told.tone})
     light = ATTRIBUTES.index("light")
-    before, after = SPACE.told(codes)[0, light], SPACE.told(code[None])[0, light]
+    before, after = SPACE.predict_attributes(codes)[0, light], SPACE.predict_attributes(code[None])[0, light]
     assert before + 2 < after < before + 8
     geometry, colour = (np.linalg.norm(part) for part in np.split(code - codes[0], 2))
     assert geometry < colour / 2  # else somebody would get the features that go with another skin

@@ -197,7 +197,7 @@ class GeneratorSpace:
         odds: FloatArray = read @ self.worn[:, :-1].T + self.worn[:, -1]
         return odds
 
-    def told(self, codes: FloatArray) -> FloatArray:
+    def predict_attributes(self, codes: FloatArray) -> FloatArray:
         """Return the attributes (n, a) that the pictures of codes (n, d) should have."""
         told: FloatArray = self.level + self.unit * ((codes - self.mean) @ self.slope.T)
         return told
@@ -219,18 +219,18 @@ class GeneratorSpace:
 
     def effort(self, codes: FloatArray, to: FloatArray) -> FloatArray:
         """Return how unlikely a way it is from codes (n, d) to attributes (n, a): its squared length (n,)."""
-        step = (to - self.told(codes)) / self.unit
+        step = (to - self.predict_attributes(codes)) / self.unit
         effort: FloatArray = np.einsum("na,na->n", step @ np.linalg.pinv(self.slope @ self.reach), step)
         return effort
 
     def steered(self, code: FloatArray, to: Mapping[str, float]) -> FloatArray:
         """Return a code (d,) moved to where its picture should have these attributes."""
-        now = self.told(code[None])[0]
+        now = self.predict_attributes(code[None])[0]
         return self.moved(code, {name: value - now[ATTRIBUTES.index(name)] for name, value in to.items()})
 
     def set_to(self, codes: FloatArray, to: FloatArray) -> FloatArray:
         """Return codes (n, d) moved to where their pictures should have attributes (n, a): all of them."""
-        step = (to - self.told(codes)) / self.unit
+        step = (to - self.predict_attributes(codes)) / self.unit
         ways = self.slope @ self.reach
         ways += 1e-6 * np.trace(ways) / len(ways) * np.eye(len(ways))
         moved: FloatArray = codes + step @ np.linalg.solve(ways.T, self.reach.T)

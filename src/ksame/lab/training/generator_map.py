@@ -164,7 +164,7 @@ def learn_map(samples: Samples, generator: ImageGenerator, *, worn: FloatArray |
     rest = Samples(*(part[held] for part in samples))
     space = _fit(some, generator, worn)
     styles = _r2(rest.codes, space.mean + space.whitened(rest.read) @ space.down @ space.up)
-    told = space.told(rest.codes)
+    told = space.predict_attributes(rest.codes)
     follow = {name: _r2(rest.attributes[:, i], told[:, i]) for i, name in enumerate(ATTRIBUTES)}
     return LearntMap(_fit(samples, generator, worn), n, styles, follow)
 

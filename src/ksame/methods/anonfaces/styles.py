@@ -62,7 +62,7 @@ class StylePool:
     @cached_property
     def lights(self) -> FloatArray:
         """How light the skin of random styles is by itself (s,)."""
-        return self.space.told(self.space.mean + self.styles)[:, ATTRIBUTES.index("light")]
+        return self.space.predict_attributes(self.space.mean + self.styles)[:, ATTRIBUTES.index("light")]
 
     @cached_property
     def usual(self) -> float:
@@ -149,7 +149,7 @@ class StylePool:
 
         What is near enough by itself stays: set to the same, portraits would be more alike than people.
         """
-        told = self.space.told(codes)
+        told = self.space.predict_attributes(codes)
         asked = told.copy()
         for name, less in _ACCESSORY_OFFSETS.items():
             at = ATTRIBUTES.index(name)
