@@ -35,7 +35,7 @@ def test_a_code_is_moved_by_what_is_asked_in_the_likeliest_way(seed, names):
     space, spread = random_space(rng)
     code, by = rng.normal(size=D), {name: float(rng.normal()) for name in sorted(names)}
     rows = [ATTRIBUTES.index(name) for name in by]
-    moved = space.moved(code, by)
+    moved = space.shift_attributes(code, by)
     slow, _ = oracles.likeliest(spread, space.slope[rows], np.array([*by.values()]) / space.unit[rows])
     np.testing.assert_allclose(moved - code, slow, atol=1e-3 * np.abs(slow).max())
     change = (space.predict_attributes(moved[None]) - space.predict_attributes(code[None]))[0]

@@ -121,7 +121,7 @@ def test_what_is_stored_is_stored_alike_once_more_and_is_hardly_changed(space, t
 def test_a_colour_that_is_changed_alone_leaves_the_shape_as_it_is(space):
     by = {"light": -8.0, "tone": -20.0, "age": 0.0}
     code = space.mean + 0.1
-    other, same = space.moved(code, by), space.moved(code, by, same=True)
+    other, same = space.shift_attributes(code, by), space.shift_attributes(code, by, same=True)
     half = len(code) // 2
     for moved in (other, same):
         change = dict(
@@ -134,5 +134,5 @@ def test_a_colour_that_is_changed_alone_leaves_the_shape_as_it_is(space):
         assert {name: change[name] for name in by} == pytest.approx(by, abs=0.01)
     shape = [np.linalg.norm((moved - code)[:half]) for moved in (other, same)]
     assert shape[1] < 0.3 * shape[0]  # no more than keeps the age
-    alone = space.moved(code, {"light": -8.0, "tone": -20.0}, same=True)
+    alone = space.shift_attributes(code, {"light": -8.0, "tone": -20.0}, same=True)
     assert (alone[:half] == code[:half]).all()

@@ -202,7 +202,9 @@ class GeneratorSpace:
         told: FloatArray = self.level + self.unit * ((codes - self.mean) @ self.slope.T)
         return told
 
-    def moved(self, code: FloatArray, by: Mapping[str, float], *, same: bool = False) -> FloatArray:
+    def shift_attributes(
+        self, code: FloatArray, by: Mapping[str, float], *, same: bool = False
+    ) -> FloatArray:
         """Return a code (d,) changed so that attributes change by as much, in the likeliest way.
 
         Attributes named with 0 stay as they are; those that are not named go along. ``same``: light and tone

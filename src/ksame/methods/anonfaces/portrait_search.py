@@ -318,7 +318,7 @@ class PortraitSearch:
                 for name, by in off.items()
             }
             step["hat"] = 0.0  # else one comes along
-            moved = self.space.moved(now.code, step, same=True)
+            moved = self.space.shift_attributes(now.code, step, same=True)
             now = self._looked_at(self.styles.reined(moved[None])[0], number)
             lit = self._exposed(now, number)
             if max(lit.error, 1) + lit.flaws < max(best.error, 1) + best.flaws:

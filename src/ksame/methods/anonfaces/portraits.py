@@ -107,5 +107,5 @@ def draw_expression(
     change = dict.fromkeys(ATTRIBUTE_TOLERANCES, 0.0) | {
         "smile": (SURE_SMILE_LOGIT if to else SURE_NEUTRAL_LOGIT) - now["smile"]
     }
-    moved = space.moved(code, change)
+    moved = space.shift_attributes(code, change)
     return change_light(space.draw(moved[None], generator)[0], light)

@@ -88,7 +88,7 @@ def _correct_skin(
     step = {
         name: float(np.clip(by, -_MAX_SKIN_STEPS[name], _MAX_SKIN_STEPS[name])) for name, by in off.items()
     }
-    moved = styles.space.moved(
+    moved = styles.space.shift_attributes(
         code, dict.fromkeys(ATTRIBUTE_TOLERANCES, 0.0) | {"hat": 0.0} | step, same=True
     )
     return np.asarray(styles.reined(moved[None])[0])
