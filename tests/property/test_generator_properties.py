@@ -48,7 +48,7 @@ def test_a_code_is_steered_to_what_is_asked(seed, names):
     rng = np.random.default_rng(seed)
     space, _ = random_space(rng)
     to = {name: float(rng.normal(scale=3)) for name in sorted(names)}
-    told = space.predict_attributes(space.steered(rng.normal(size=D), to)[None])[0]
+    told = space.predict_attributes(space.set_attributes(rng.normal(size=D), to)[None])[0]
     rows = [ATTRIBUTES.index(name) for name in to]
     np.testing.assert_allclose(told[rows] / space.unit[rows], [*to.values()] / space.unit[rows], atol=1e-3)
 

@@ -51,10 +51,12 @@ def pictures(space, generator):
     rng = np.random.default_rng(4)
     styles = np.tile(generator.styles(rng.normal(size=(2, generator.noise))), 2)
     woman, man = (
-        space.steered(space.mean + 0.6 * (style - space.mean), {"yaw": 0.0, "smile": -2.0, "gender": logit})
+        space.set_attributes(
+            space.mean + 0.6 * (style - space.mean), {"yaw": 0.0, "smile": -2.0, "gender": logit}
+        )
         for style, logit in zip(styles, (-4.0, 4.0), strict=True)
     )
-    smiling = space.steered(man, {"smile": 5.0, "gender": 4.0, "yaw": 0.0})
+    smiling = space.set_attributes(man, {"smile": 5.0, "gender": 4.0, "yaw": 0.0})
     codes = np.stack([woman, man, smiling])
     seen = space.draw(codes, generator, half=True)
     return codes, np.concatenate([seen, np.full((1, *seen.shape[1:]), 90, np.uint8)])
@@ -326,7 +328,7 @@ WISH = {
 def test_codes_are_asked_for_what_is_wished_and_keep_what_is_near_enough(space, generator):
     here = styles.StylePool.drawn(space, generator, 0, np.random.default_rng(0))
     told = {**WISH, "nose": 60.5, "lips": 40.0, "gender": 5.0, "smile": 2.0, "hat": 9.0}
-    base = space.steered(space.mean, told)
+    base = space.set_attributes(space.mean, told)
     asked = dict(zip(ATTRIBUTES, here.asked(base[None], WISH)[0], strict=True))
     assert asked["nose"] == pytest.approx(60.5, abs=0.01)  # within the span
     assert asked["lips"] == pytest.approx(21 + targets.ATTRIBUTE_TOLERANCES["lips"] / 2)

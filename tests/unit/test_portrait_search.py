@@ -255,7 +255,7 @@ def test_codes_are_neither_too_near_to_the_mean_nor_too_far_out(seed, length):
     rng = np.random.default_rng(seed)
     some = StylePool.drawn(SPACE, Artist(), 9, rng)
     target = {name: float(SPACE.level[ATTRIBUTES.index(name)]) for name in ("age", "light", "gender")}
-    code = some.steered(SPACE.mean + length * rng.normal(size=(1, len(SPACE.mean))), target)[0]
+    code = some.set_attributes(SPACE.mean + length * rng.normal(size=(1, len(SPACE.mean))), target)[0]
     for half, (least, most) in zip(np.split(code - SPACE.mean, 2), styles.DISTANCE_RANGES, strict=True):
         assert least - 1e-9 <= np.linalg.norm(half) * 2**0.5 / some.usual <= most + 1e-9
     told = dict(zip(ATTRIBUTES, SPACE.predict_attributes(code[None])[0], strict=True))
@@ -370,7 +370,9 @@ def test_codes_are_set_to_attributes_as_they_would_be_one_by_one(n, seed):
     rng = np.random.default_rng(seed)
     codes = SPACE.mean + rng.normal(size=(n, len(SPACE.mean)))
     to = SPACE.level + SPACE.unit * rng.normal(size=(n, len(ATTRIBUTES)))
-    slow = [SPACE.steered(c, dict(zip(ATTRIBUTES, t, strict=True))) for c, t in zip(codes, to, strict=True)]
+    slow = [
+        SPACE.set_attributes(c, dict(zip(ATTRIBUTES, t, strict=True))) for c, t in zip(codes, to, strict=True)
+    ]
     np.testing.assert_allclose(SPACE.set_to(codes, to), slow, atol=1e-8)
 
 

@@ -120,7 +120,7 @@ def _spread_attributes(guide: GeneratorSpace, codes: FloatArray, rng: np.random.
         to = {"yaw": rng.normal(0, _YAW_SIGMA_PX)}
         if rng.random() < _STEERED_SHARE:
             to |= {name: rng.uniform(*span) for name, span in EVEN_RANGES.items()}
-        moved.append(guide.steered(code, to))
+        moved.append(guide.set_attributes(code, to))
     return np.stack(moved)
 
 
