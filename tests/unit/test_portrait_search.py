@@ -373,7 +373,7 @@ def test_codes_are_set_to_attributes_as_they_would_be_one_by_one(n, seed):
     slow = [
         SPACE.set_attributes(c, dict(zip(ATTRIBUTES, t, strict=True))) for c, t in zip(codes, to, strict=True)
     ]
-    np.testing.assert_allclose(SPACE.set_to(codes, to), slow, atol=1e-8)
+    np.testing.assert_allclose(SPACE.set_all_attributes(codes, to), slow, atol=1e-8)
 
 
 @settings(max_examples=5)

@@ -230,7 +230,7 @@ class GeneratorSpace:
         now = self.predict_attributes(code[None])[0]
         return self.moved(code, {name: value - now[ATTRIBUTES.index(name)] for name, value in to.items()})
 
-    def set_to(self, codes: FloatArray, to: FloatArray) -> FloatArray:
+    def set_all_attributes(self, codes: FloatArray, to: FloatArray) -> FloatArray:
         """Return codes (n, d) moved to where their pictures should have attributes (n, a): all of them."""
         step = (to - self.predict_attributes(codes)) / self.unit
         ways = self.slope @ self.reach

@@ -168,8 +168,10 @@ class StylePool:
     def steered(self, codes: FloatArray, target: Mapping[str, float]) -> FloatArray:
         """Return codes (n, d) that are set to what is wished for, and as far out as pictures are good."""
         asked = self.asked(codes, target)
-        once = self.reined(self.space.set_to(codes, asked))
-        return self.reined(self.space.set_to(once, asked))  # what was made longer shows too much of it
+        once = self.reined(self.space.set_all_attributes(codes, asked))
+        return self.reined(
+            self.space.set_all_attributes(once, asked)
+        )  # what was made longer shows too much of it
 
     def reined(self, codes: FloatArray) -> FloatArray:
         """Return codes (n, d) whose geometry and colour are as far from the mean as pictures are good."""
