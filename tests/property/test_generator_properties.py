@@ -64,8 +64,8 @@ def test_effort_is_the_squared_length_of_the_likeliest_way_and_none_for_staying(
         oracles.likeliest(spread, space.slope, step / space.unit)[1]
         for step in to - space.predict_attributes(codes)
     ]
-    np.testing.assert_allclose(space.effort(codes, to), slow, rtol=1e-6)
-    np.testing.assert_allclose(space.effort(codes, space.predict_attributes(codes)), 0, atol=1e-9)
+    np.testing.assert_allclose(space.attribute_cost(codes, to), slow, rtol=1e-6)
+    np.testing.assert_allclose(space.attribute_cost(codes, space.predict_attributes(codes)), 0, atol=1e-9)
 
 
 @settings(max_examples=40)

@@ -219,7 +219,7 @@ class GeneratorSpace:
         ways += 1e-6 * np.trace(ways) / len(rows) * np.eye(len(rows))
         return code + reach @ np.linalg.solve(ways, step)
 
-    def effort(self, codes: FloatArray, to: FloatArray) -> FloatArray:
+    def attribute_cost(self, codes: FloatArray, to: FloatArray) -> FloatArray:
         """Return how unlikely a way it is from codes (n, d) to attributes (n, a): its squared length (n,)."""
         step = (to - self.predict_attributes(codes)) / self.unit
         effort: FloatArray = np.einsum("na,na->n", step @ np.linalg.pinv(self.slope @ self.reach), step)

@@ -131,7 +131,7 @@ class StylePool:
             : max(CANDIDATE_STYLES, min(int((own < _AFFINITY_LIMITS[0]).sum()), _AFFINITY_LIMITS[1]))
         ]
         begun = self.space.mean + MEAN_GAIN * (code - self.space.mean) + RANDOM_STYLE_SHARE * self.styles[kin]
-        some = np.argsort(self.space.effort(begun, self.asked(begun, target)))[:CANDIDATE_STYLES]
+        some = np.argsort(self.space.attribute_cost(begun, self.asked(begun, target)))[:CANDIDATE_STYLES]
         steered = self.steered(begun[some], target)
         like = self.space.alike(steered, people)  # (c, m)
         stands_out = like.max(axis=1) - like.mean(axis=1)

@@ -152,7 +152,9 @@ class _IdentitySampler:
         for some in np.split(random, n):
             target, to = self._wish(), self.guide.predict_attributes(some)
             to[:, [ATTRIBUTES.index(name) for name in target]] = list(target.values())
-            codes.append(self.guide.set_attributes(some[self.guide.effort(some, to).argmin()], target))
+            codes.append(
+                self.guide.set_attributes(some[self.guide.attribute_cost(some, to).argmin()], target)
+            )
         return np.stack(codes)
 
     def _wish(self) -> Mapping[str, float]:
