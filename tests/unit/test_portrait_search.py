@@ -324,7 +324,7 @@ def test_likeness_is_the_cosine_of_geometries(n, m, seed):
     rng = np.random.default_rng(seed)
     codes, others = rng.normal(size=(n, 1024)), rng.normal(size=(m, 1024))
     slow = [oracles.likest(code - SPACE.mean, others - SPACE.mean) for code in codes]
-    np.testing.assert_allclose(SPACE.alike(codes, others).max(axis=1), slow, atol=1e-12)
+    np.testing.assert_allclose(SPACE.geometry_similarity(codes, others).max(axis=1), slow, atol=1e-12)
 
 
 def test_what_mobilefacenet_made_of_a_face_is_not_asked_again(monkeypatch):

@@ -238,7 +238,7 @@ class GeneratorSpace:
         moved: FloatArray = codes + step @ np.linalg.solve(ways.T, self.reach.T)
         return moved
 
-    def alike(self, codes: FloatArray, others: FloatArray) -> FloatArray:
+    def geometry_similarity(self, codes: FloatArray, others: FloatArray) -> FloatArray:
         """Return how like the geometry of codes (n, d) is to that of others (m, d), as cosines (n, m)."""
         one, two = (np.split(some - self.mean, 2, axis=1)[0] for some in (codes, others))
         lengths = np.linalg.norm(one, axis=1)[:, None] * np.linalg.norm(two, axis=1)

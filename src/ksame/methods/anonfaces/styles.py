@@ -133,13 +133,13 @@ class StylePool:
         begun = self.space.mean + MEAN_GAIN * (code - self.space.mean) + RANDOM_STYLE_SHARE * self.styles[kin]
         some = np.argsort(self.space.attribute_cost(begun, self.asked(begun, target)))[:CANDIDATE_STYLES]
         steered = self.steered(begun[some], target)
-        like = self.space.alike(steered, people)  # (c, m)
+        like = self.space.geometry_similarity(steered, people)  # (c, m)
         stands_out = like.max(axis=1) - like.mean(axis=1)
-        rather = like.mean(axis=1) - self.space.alike(steered, everybody).mean(axis=1)
+        rather = like.mean(axis=1) - self.space.geometry_similarity(steered, everybody).mean(axis=1)
         if len(strangers):
             rather = self.affinity(steered, people, strangers)
         if len(others):
-            stands_out = stands_out + 2 * self.space.alike(steered, others).max(axis=1)
+            stands_out = stands_out + 2 * self.space.geometry_similarity(steered, others).max(axis=1)
         near = np.flatnonzero(rather >= np.quantile(rather, 0.75))
         near = near[np.argsort(stands_out[near], kind="stable")]
         return kin[some[near]], steered[near]
