@@ -64,7 +64,7 @@ def test_what_is_no_map_is_refused_in_one_sentence(space, tmp_path):
 
 def test_the_early_rows_get_the_style_of_geometry_and_the_late_ones_that_of_colour(space, tmp_path):
     small = ImageGenerator.load(generators.tiny(tmp_path))
-    rows = space.rows(np.arange(16.0).reshape(2, 8), small)
+    rows = space.layer_styles(np.arange(16.0).reshape(2, 8), small)
     assert rows.shape == (2, 3, 4)
     assert rows[0].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [4, 5, 6, 7]]  # 10 of 23 are 1 of 3
 

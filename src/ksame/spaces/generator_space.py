@@ -258,7 +258,7 @@ class GeneratorSpace:
 
     def draw(self, codes: FloatArray, generator: ImageGenerator, *, half: bool = False) -> NDArray[np.uint8]:
         """Return the portraits (n, s, s, 3) of codes (n, d); ``half``: at half the size, for a look."""
-        return generator.draw(self.rows(codes, generator), half=half)
+        return generator.draw(self.layer_styles(codes, generator), half=half)
 
     def check(self, generator: ImageGenerator) -> None:
         """Refuse a generator that it was not learnt from."""

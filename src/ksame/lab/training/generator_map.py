@@ -136,7 +136,7 @@ def _draw_and_measure(
     parts = []
     for start in range(0, len(codes), _BATCH):
         some = codes[start : start + _BATCH]
-        seen = measure_portraits(generator.draw(known.rows(some, generator), half=True), known)
+        seen = measure_portraits(generator.draw(known.layer_styles(some, generator), half=True), known)
         if len(seen.rows):
             parts.append(Samples(some[seen.rows], seen.read, seen.attributes))
         if progress:

@@ -111,7 +111,7 @@ def _largest_background(seen: Preview, target: Mapping[str, float]) -> float:
 
 
 def _preview_code(generator: ImageGenerator, space: GeneratorSpace, code: FloatArray) -> Preview | None:
-    small = generator.preview(space.rows(code[None], generator))
+    small = generator.preview(space.layer_styles(code[None], generator))
     if small is None:
         return None
     known = ArtifactDetector.of(generator)
