@@ -163,7 +163,7 @@ class GeneratorSpace:
 
     def encode(self, faces: FaceSet) -> FloatArray:
         """Return the codes (n, d) of photos: what is read off them, mapped to styles."""
-        return self.mean + self.read(faces) @ self.down @ self.up
+        return self.mean + self.read_features(faces) @ self.down @ self.up
 
     def read(self, faces: FaceSet) -> FloatArray:
         """Return what is read off photos, whitened: (n, x)."""
