@@ -74,7 +74,7 @@ def test_what_is_read_is_clipped_and_told_is_a_line(seed):
     rng = np.random.default_rng(seed)
     space, _ = random_space(rng)
     seen = rng.normal(size=(4, F), scale=3)
-    white = space.whitened(seen)
+    white = space.whiten(seen)
     for i in range(4):
         for j in range(X):
             slow = sum(space.axes[j, f] * (seen[i, f] - space.centre[f]) for f in range(F))

@@ -167,9 +167,9 @@ class GeneratorSpace:
 
     def read(self, faces: FaceSet) -> FloatArray:
         """Return what is read off photos, whitened: (n, x)."""
-        return self.whitened(extract_features(faces))
+        return self.whiten(extract_features(faces))
 
-    def whitened(self, seen: FloatArray) -> FloatArray:
+    def whiten(self, seen: FloatArray) -> FloatArray:
         """Return features (n, f) as principal components (n, x) of unit variance."""
         white: FloatArray = np.clip((seen - self.centre) @ self.axes.T, -_MAX_DEVIATIONS, _MAX_DEVIATIONS)
         return white

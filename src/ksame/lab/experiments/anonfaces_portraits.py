@@ -59,7 +59,7 @@ class StyleReader(NamedTuple):
     @property
     def codes(self) -> FloatArray:
         """The styles (n, d)."""
-        return self.space.mean + self.space.whitened(self.read) @ self.space.down @ self.space.up
+        return self.space.mean + self.space.whiten(self.read) @ self.space.down @ self.space.up
 
     def means(
         self, view: NeutralFaces, groups: Partition, *, adjust: bool = False, rng: int | None = None

@@ -163,7 +163,7 @@ def learn_map(samples: Samples, generator: ImageGenerator, *, worn: FloatArray |
     some = Samples(*(part[~held] for part in samples))
     rest = Samples(*(part[held] for part in samples))
     space = _fit(some, generator, worn)
-    styles = _r2(rest.codes, space.mean + space.whitened(rest.read) @ space.down @ space.up)
+    styles = _r2(rest.codes, space.mean + space.whiten(rest.read) @ space.down @ space.up)
     told = space.predict_attributes(rest.codes)
     follow = {name: _r2(rest.attributes[:, i], told[:, i]) for i, name in enumerate(ATTRIBUTES)}
     return LearntMap(_fit(samples, generator, worn), n, styles, follow)

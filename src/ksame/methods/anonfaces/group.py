@@ -130,7 +130,7 @@ def make_group_portraits(
         seen = analyse_faces(faces, space, jobs=jobs, progress=progress)
     read, members = seen.features, seen.codes
     attributes = _skin_in_colour(seen.attributes, seen.grey, faces.subject)
-    codes = space.mean + space.whitened(read) @ space.down @ space.up
+    codes = space.mean + space.whiten(read) @ space.down @ space.up
     own = per_person(attributes, faces.subject)
     near = grouping_codes(faces, embedding, members, read)
     near, label, notes = stratified_codes(near, own, faces.subject, k, label, seen.grey)
