@@ -249,7 +249,7 @@ def test_skin_is_measured_in_colour():
 
 def test_a_grey_photo_has_the_mean_colours_and_its_own_lightness(space):
     seen = np.random.default_rng(0).normal(size=(2, len(space.centre)))
-    known = space.without_colour(seen)
+    known = space.remove_colour(seen)
     code, mesh, small = split_features(known)
     np.testing.assert_array_equal(np.hstack([code, mesh]), seen[:, : code.shape[1] + mesh.shape[1]])
     lab, own, mean = (

@@ -174,7 +174,7 @@ class GeneratorSpace:
         white: FloatArray = np.clip((seen - self.centre) @ self.axes.T, -_MAX_DEVIATIONS, _MAX_DEVIATIONS)
         return white
 
-    def without_colour(self, seen: FloatArray) -> FloatArray:
+    def remove_colour(self, seen: FloatArray) -> FloatArray:
         """Return features (n, f) in which colours have their mean: a photo without colour does not tell them.
 
         Only the lightness of the small picture is kept. On 56 grey versions of colour photos the colour half

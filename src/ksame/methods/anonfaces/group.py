@@ -205,7 +205,7 @@ def analyse_faces(
         some = faces[block]
         grey = np.array([is_monochrome(rgb) for rgb in some.rgb])
         read = extract_features(some)
-        read[grey] = space.without_colour(read[grey])
+        read[grey] = space.remove_colour(read[grey])
         return read, portrait_attributes(some, read, space), embed_registered(some, who, read), grey
 
     found = []
