@@ -186,7 +186,7 @@ class GeneratorSpace:
             known[:, start + channel :: 3] = self.centre[start + channel :: 3]
         return known
 
-    def oddness(self, read: FloatArray) -> FloatArray:
+    def shape_deviation(self, read: FloatArray) -> FloatArray:
         """Return how unusual the shapes of whitened faces (n, x) are, in standard deviations (n,)."""
         mesh = slice(BLOCKS["mobilefacenet"], BLOCKS["mobilefacenet"] + BLOCKS["mesh"])
         odd: FloatArray = np.sqrt((read[:, mesh] ** 2).mean(axis=1))

@@ -344,7 +344,7 @@ class PortraitSearch:
 
         And skin so far from what is wished for that, dyed, it would be that of another descent.
         """
-        odd = float(self.space.oddness(self.space.whiten(seen.read))[0])
+        odd = float(self.space.shape_deviation(self.space.whiten(seen.read))[0])
         dyed = abs(attribute_dict(seen)["light"] / target["light"] - 1)
         wrong = [max(0.0, odd / _MESH_DEVIATION_MAX - 1) * 4, max(0.0, dyed / _SKIN_CHANGE_MAX - 1) * 2]
         for name, most in _FLAW_THRESHOLDS.items():
