@@ -80,7 +80,7 @@ def test_what_is_read_is_clipped_and_told_is_a_line(seed):
             slow = sum(space.axes[j, f] * (seen[i, f] - space.centre[f]) for f in range(F))
             assert white[i, j] == pytest.approx(min(4.0, max(-4.0, slow)))
         odds = [sum(space.worn[c, j] * white[i, j] for j in range(X)) + space.worn[c, X] for c in (0, 1)]
-        np.testing.assert_allclose(space.wearing(white)[i], odds)
+        np.testing.assert_allclose(space.accessory_log_odds(white)[i], odds)
     np.testing.assert_allclose(space.predict_attributes(space.mean[None])[0], space.level)
 
 

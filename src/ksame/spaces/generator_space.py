@@ -192,7 +192,7 @@ class GeneratorSpace:
         odd: FloatArray = np.sqrt((read[:, mesh] ** 2).mean(axis=1))
         return odd
 
-    def wearing(self, read: FloatArray) -> FloatArray:
+    def accessory_log_odds(self, read: FloatArray) -> FloatArray:
         """Return how surely there are glasses and a hat (n, 2), as log odds."""
         odds: FloatArray = read @ self.worn[:, :-1].T + self.worn[:, -1]
         return odds

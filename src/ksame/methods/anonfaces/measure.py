@@ -118,7 +118,7 @@ def portrait_attributes(faces: FaceSet, read: FloatArray, space: GeneratorSpace 
     on = landmarks_on_frame(faces)
     seen = predict_face_attributes(faces.rgb, on * (faces.rgb.shape[2] / FRAME.width))
     none = np.zeros((len(faces), 1))
-    worn = none[:, [0, 0]] if space is None else space.wearing(space.whiten(read))
+    worn = none[:, [0, 0]] if space is None else space.accessory_log_odds(space.whiten(read))
     told = [
         _log_odds(seen.gender_score),
         seen.age,
