@@ -178,7 +178,7 @@ def test_a_map_is_learnt_from_what_a_generator_draws(cli, generator, monkeypatch
     assert "drawing faces: 16 of 16" in ran.err and "faces that nobody has" in ran.err
     assert [path.name for path in tmp_path.iterdir()] == ["map.npz"]
     found = GeneratorSpace.load(tmp_path / "map.npz")
-    found.check(generator)
+    found.check_generator(generator)
     assert found.digest != GeneratorSpace.bundled().digest
 
 

@@ -71,7 +71,7 @@ def test_the_early_rows_get_the_style_of_geometry_and_the_late_ones_that_of_colo
 
 def test_a_generator_that_it_was_not_learnt_from_is_refused(space, tmp_path):
     with pytest.raises(UsageError, match="learnt from another generator: make one for yours"):
-        space.check(ImageGenerator.load(generators.tiny(tmp_path)))
+        space.check_generator(ImageGenerator.load(generators.tiny(tmp_path)))
 
 
 def test_shapes_are_measured_on_the_canonical_frame():
@@ -85,7 +85,7 @@ def test_shapes_are_measured_on_the_canonical_frame():
 
 @pytest.mark.weights
 def test_it_belongs_to_the_generator_that_is_fetched(space):
-    space.check(ImageGenerator.bundled())
+    space.check_generator(ImageGenerator.bundled())
 
 
 @pytest.mark.weights

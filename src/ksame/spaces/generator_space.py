@@ -260,7 +260,7 @@ class GeneratorSpace:
         """Return the portraits (n, s, s, 3) of codes (n, d); ``half``: at half the size, for a look."""
         return generator.draw(self.layer_styles(codes, generator), half=half)
 
-    def check(self, generator: ImageGenerator) -> None:
+    def check_generator(self, generator: ImageGenerator) -> None:
         """Refuse a generator that it was not learnt from."""
         if generator.digest != self.generator:
             raise UsageError(

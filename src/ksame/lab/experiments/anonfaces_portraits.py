@@ -112,7 +112,7 @@ def style_reader(view: NeutralFaces) -> StyleReader | WeightsError:
     except WeightsError as error:
         return error
     space = GeneratorSpace.bundled()
-    space.check(generator)
+    space.check_generator(generator)
     return StyleReader(space, generator, extract_features(view.faces))
 
 

@@ -186,7 +186,7 @@ def load_generator(generator: str | Path, model: str | Path) -> tuple[GeneratorS
         raise UsageError("A generator of your own and the map learnt from it go together: give both.")
     space = GeneratorSpace.bundled() if str(model) == "shipped" else GeneratorSpace.load(model)
     draws = ImageGenerator.bundled() if str(generator) == "shipped" else ImageGenerator.load(generator)
-    space.check(draws)
+    space.check_generator(draws)
     return space, draws
 
 
