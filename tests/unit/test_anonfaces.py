@@ -23,7 +23,7 @@ from ksame.models.detectors import detect
 from ksame.models.generator import ImageGenerator
 from ksame.models.landmarks import predict_meshes
 from ksame.models.recognisers import RECOGNISERS, embed
-from ksame.spaces.generator_space import ATTRIBUTES, BLOCKS, GeneratorSpace, split_features
+from ksame.spaces.generator_space import ATTRIBUTES, FEATURE_BLOCKS, GeneratorSpace, split_features
 
 A = len(ATTRIBUTES)
 
@@ -127,7 +127,7 @@ def test_what_follows_by_a_line_is_learnt_and_said(small):
     assert str(found).startswith("Learnt from 300 faces that nobody has.") and "gender 0.9" in str(found)
     assert found.space.generator == small.digest
     np.testing.assert_allclose(found.space.mean, np.tile(small.mean, 2))
-    assert found.space.worn.shape == (2, sum(BLOCKS.values()) + 1)
+    assert found.space.worn.shape == (2, sum(FEATURE_BLOCKS.values()) + 1)
 
 
 def test_glasses_are_known_by_the_same_features_in_another_map():

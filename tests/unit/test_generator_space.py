@@ -15,7 +15,7 @@ from ksame.models.generator import ImageGenerator
 from ksame.spaces import generator_space as module
 from ksame.spaces.generator_space import (
     ATTRIBUTES,
-    BLOCKS,
+    FEATURE_BLOCKS,
     GeneratorSpace,
     extract_features,
     shape_attributes,
@@ -114,7 +114,7 @@ def test_what_is_stored_is_stored_alike_once_more_and_is_hardly_changed(space, t
     for name, most in (("up", 1 / 127), ("axes", 1 / 127), ("down", 1e-3), ("slope", 1e-3)):
         before, after = getattr(rough, name), getattr(one, name)
         assert (np.abs(after - before) <= most * np.abs(before).max(axis=1, keepdims=True)).all()
-    known = np.s_[: BLOCKS["mobilefacenet"], :192]
+    known = np.s_[: FEATURE_BLOCKS["mobilefacenet"], :192]
     np.testing.assert_allclose(one.axes[known], rough.axes[known], rtol=1e-3, atol=1e-6)
 
 

@@ -32,7 +32,7 @@ from ksame.spaces.appearance import landmarks_on_frame
 
 __all__ = [
     "ATTRIBUTES",
-    "BLOCKS",
+    "FEATURE_BLOCKS",
     "FIRST_COLOUR_ROW",
     "GeneratorSpace",
     "extract_features",
@@ -46,9 +46,12 @@ ATTRIBUTES = (
 then on the canonical frame, in pixels, how far the head is turned and how wide nose, lips and face are; how
 surely there are glasses or a hat, as log odds; and how busy the ground is, which only drawn pictures have."""
 FIRST_COLOUR_ROW = 10  # of MobileStyleGAN's 23 rows; in general this share of them
-BLOCKS: Mapping[str, int] = {"mobilefacenet": 128, "mesh": 40, "pixels": 80}
+FEATURE_BLOCKS: Mapping[str, int] = {"mobilefacenet": 128, "mesh": 40, "pixels": 80}
 """What is read off a photo, and how many principal components of it are used."""
-_CODE, _KNOWN = 192, BLOCKS["mobilefacenet"]  # the length of MobileFaceNet's code, and what is used of it
+_CODE, _KNOWN = (
+    192,
+    FEATURE_BLOCKS["mobilefacenet"],
+)  # the length of MobileFaceNet's code, and what is used of it
 _BYTE_ARRAYS = ("axes", "up")  # stored in a byte for each number
 _THUMBNAIL_SIZE = (16, 20)  # px: the registered face as the map sees it
 _MAX_DEVIATIONS = 4.0  # standard deviations: what is further out is an error of measurement
@@ -120,7 +123,7 @@ class GeneratorSpace:
             _CODE + 2 * MESH + 3 * _THUMBNAIL_SIZE[0] * _THUMBNAIL_SIZE[1],
             len(ATTRIBUTES),
         )
-        x, r = sum(BLOCKS.values()), self.up.shape[0]
+        x, r = sum(FEATURE_BLOCKS.values()), self.up.shape[0]
         should = [(d,), (f,), (x, f), (x, r), (r, d), (a,), (a,), (a, d), (d, a), (2, x + 1)]
         if [getattr(self, field.name).shape for field in fields(self)[1:]] != should or d % 2:
             raise ValueError("its parts do not fit")
@@ -188,7 +191,9 @@ class GeneratorSpace:
 
     def shape_deviation(self, read: FloatArray) -> FloatArray:
         """Return how unusual the shapes of whitened faces (n, x) are, in standard deviations (n,)."""
-        mesh = slice(BLOCKS["mobilefacenet"], BLOCKS["mobilefacenet"] + BLOCKS["mesh"])
+        mesh = slice(
+            FEATURE_BLOCKS["mobilefacenet"], FEATURE_BLOCKS["mobilefacenet"] + FEATURE_BLOCKS["mesh"]
+        )
         odd: FloatArray = np.sqrt((read[:, mesh] ** 2).mean(axis=1))
         return odd
 
@@ -280,7 +285,7 @@ def extract_features(faces: FaceSet) -> FloatArray:
 
 
 def split_features(seen: FloatArray) -> Sequence[FloatArray]:
-    """Return the parts of features (n, f), in the order of ``BLOCKS``."""
+    """Return the parts of features (n, f), in the order of ``FEATURE_BLOCKS``."""
     ends = [_CODE, _CODE + 2 * MESH]
     return np.split(seen, ends, axis=1)
 

@@ -17,7 +17,7 @@ from ksame.core.arrays import FloatArray
 from ksame.core.errors import CannotGuarantee, UsageError
 from ksame.methods.anonfaces.measure import measure_portraits
 from ksame.models.generator import ImageGenerator
-from ksame.spaces.generator_space import ATTRIBUTES, BLOCKS, GeneratorSpace, split_features
+from ksame.spaces.generator_space import ATTRIBUTES, FEATURE_BLOCKS, GeneratorSpace, split_features
 
 __all__ = ["LearntMap", "Samples", "learn_map", "sample_faces", "train_generator_map"]
 
@@ -201,9 +201,9 @@ def _whitening(read: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the centre (f,) and the axes (x, f) that give each block's components unit variance."""
     centre = read.mean(axis=0)
     blocks = split_features(read - centre)
-    axes = np.zeros((sum(BLOCKS.values()), read.shape[1]))
+    axes = np.zeros((sum(FEATURE_BLOCKS.values()), read.shape[1]))
     row = column = 0
-    for block, count in zip(blocks, BLOCKS.values(), strict=True):
+    for block, count in zip(blocks, FEATURE_BLOCKS.values(), strict=True):
         values, vectors = np.linalg.eigh(block.T @ block / len(block))
         values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
         axes[row : row + count, column : column + block.shape[1]] = (
