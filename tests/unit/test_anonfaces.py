@@ -314,8 +314,8 @@ def test_wishes_are_means_of_people_and_leave_no_doubt_of_gender():
     (target,) = targets.group_targets(seen, groups, plain=False)
     assert target["age"] == 45  # A is 30 on average
     assert target["gender"] > 0 and target["smile"] > 0 and target["yaw"] == 0
-    assert target["glasses"] == 1.5 and "hat" not in target and "ground" not in target
-    assert "ground" in targets.group_targets(seen, groups, plain=True)[0]
+    assert target["glasses"] == 1.5 and "hat" not in target and "background" not in target
+    assert "background" in targets.group_targets(seen, groups, plain=True)[0]
 
 
 WISH = {

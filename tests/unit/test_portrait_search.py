@@ -312,7 +312,7 @@ def test_what_is_exposed_later_looks_as_if_it_were_drawn_so():
     drawn_so = measure.measure_portraits(
         measure.change_light(image[0], measure.LightChange(0.95))[None], SPACE
     )
-    light, background = ATTRIBUTES.index("light"), ATTRIBUTES.index("ground")
+    light, background = ATTRIBUTES.index("light"), ATTRIBUTES.index("background")
     assert later.attributes[0, light] == pytest.approx(0.95 * seen.attributes[0, light], abs=0.5)
     assert later.attributes[0, light] == pytest.approx(drawn_so.attributes[0, light], abs=0.5)
     assert later.attributes[0, background] == seen.attributes[0, background]

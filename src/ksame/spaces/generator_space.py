@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 ATTRIBUTES = (
-    "gender", "age", "smile", "light", "tone", "yaw", "nose", "lips", "width", "glasses", "hat", "ground",
+    "gender", "age", "smile", "light", "tone", "yaw", "nose", "lips", "width", "glasses", "hat", "background",
 )  # fmt: skip
 """What can be set. The logit of "male", years, the logit of "smiling", L* and typology angle of the skin;
 then on the canonical frame, in pixels, how far the head is turned and how wide nose, lips and face are; how

@@ -51,7 +51,7 @@ __all__ = []
 
 
 _FLAW_THRESHOLDS = {
-    "ground": 3.6,
+    "background": 3.6,
     "hat": -2.35,
     "glasses": -1.6,
 }  # from where on there is what nobody asked for

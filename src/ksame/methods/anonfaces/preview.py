@@ -120,7 +120,7 @@ def _preview_code(generator: ImageGenerator, space: GeneratorSpace, code: FloatA
 
 def _preview_penalty(seen: Preview, target: Mapping[str, float]) -> float:
     """Return by how much ground is too busy, skin off, light coloured or a hat there; 0: it can be drawn."""
-    most = min(_PLAIN_BACKGROUND_MAX, target.get("ground", np.inf) + 1)
+    most = min(_PLAIN_BACKGROUND_MAX, target.get("background", np.inf) + 1)
     wrong = [
         seen.ground - most,
         abs(seen.light - target["light"]) / _SKIN_L_ERROR_MAX - 1,

@@ -29,7 +29,7 @@ SKIN_OFFSETS = {
     "tone": 7.0,
 }  # that is asked for: pictures are darker than a line would have them
 _ACCESSORY_OFFSETS = {
-    "ground": 0.4,
+    "background": 0.4,
     "hat": 0.9,
     "glasses": 0.4,
 }  # than usual, in standard deviations, that is asked for
