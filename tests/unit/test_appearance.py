@@ -16,9 +16,9 @@ from ksame.spaces import AppearanceSpace
 from ksame.spaces.appearance import (
     TEXTURE_SCALE,
     _textures,
+    find_nuisance_components,
     landmarks_on_frame,
     light_and_pose,
-    nuisance_components,
     round_trip,
 )
 
@@ -257,8 +257,8 @@ def test_measures_of_light_and_pose_are_what_was_planted():
 def test_components_without_variance_are_nobodys_nuisance():
     rng = np.random.default_rng(0)
     codes = np.column_stack([np.zeros(50), rng.normal(size=50)])
-    assert nuisance_components(codes, codes[:, 1:] * 3 + 1).tolist() == [False, True]
-    assert not nuisance_components(codes, np.ones((50, 1))).any()
+    assert find_nuisance_components(codes, codes[:, 1:] * 3 + 1).tolist() == [False, True]
+    assert not find_nuisance_components(codes, np.ones((50, 1))).any()
 
 
 def test_pose_takes_the_turn_and_nothing_else():

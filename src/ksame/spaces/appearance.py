@@ -87,7 +87,9 @@ class AppearanceSpace:
             nuisance=np.zeros(len(shape_axes) + len(texture_axes), bool),
         )
         codes = model.encode(faces, nuisance=True)
-        return replace(model, nuisance=nuisance_components(codes, light_and_pose(shapes, t, raster.covered)))
+        return replace(
+            model, nuisance=find_nuisance_components(codes, light_and_pose(shapes, t, raster.covered))
+        )
 
     @cached_property
     def weight(self) -> float:
@@ -297,7 +299,9 @@ def light_and_pose(shapes: FloatArray, textures: FloatArray, covered: NDArray[np
     return np.hstack([light, pose])
 
 
-def nuisance_components(codes: FloatArray, measured: FloatArray, *, least: float = 0.5) -> NDArray[np.bool_]:
+def find_nuisance_components(
+    codes: FloatArray, measured: FloatArray, *, least: float = 0.5
+) -> NDArray[np.bool_]:
     """Return which components (d,) follow a measured quantity (n, q), by their correlation."""
     x, y = (part - part.mean(axis=0) for part in (codes, measured))
     scale = np.outer(np.linalg.norm(x, axis=0), np.linalg.norm(y, axis=0))
