@@ -18,7 +18,7 @@ from ksame.spaces.appearance import (
     _textures,
     find_nuisance_components,
     landmarks_on_frame,
-    light_and_pose,
+    measure_light_and_pose,
     round_trip,
 )
 
@@ -247,7 +247,7 @@ def test_measures_of_light_and_pose_are_what_was_planted():
     faces, planted_in, _ = planted()
     space = AppearanceSpace.fit(faces)
     shapes = align(landmarks_on_frame(faces), space.shape)
-    measured = light_and_pose(shapes, _textures(faces, space.raster), space.raster.covered)
+    measured = measure_light_and_pose(shapes, _textures(faces, space.raster), space.raster.covered)
     found = correlation(measured, planted_in)  # light x, light y, yaw, pitch
     assert found[0, 0] > 0.99
     assert found[2, 1] > 0.95

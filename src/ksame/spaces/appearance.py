@@ -88,7 +88,7 @@ class AppearanceSpace:
         )
         codes = model.encode(faces, nuisance=True)
         return replace(
-            model, nuisance=find_nuisance_components(codes, light_and_pose(shapes, t, raster.covered))
+            model, nuisance=find_nuisance_components(codes, measure_light_and_pose(shapes, t, raster.covered))
         )
 
     @cached_property
@@ -284,7 +284,9 @@ def round_trip(model: AppearanceSpace, faces: FaceSet) -> RoundTrip:
     )
 
 
-def light_and_pose(shapes: FloatArray, textures: FloatArray, covered: NDArray[np.bool_]) -> FloatArray:
+def measure_light_and_pose(
+    shapes: FloatArray, textures: FloatArray, covered: NDArray[np.bool_]
+) -> FloatArray:
     """Measure what is not identity: light from the side and from above, yaw and pitch, (n, 4).
 
     Yaw and pitch are where the middle of the landmarks lies within their box: a turned head carries its
