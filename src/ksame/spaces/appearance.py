@@ -260,7 +260,7 @@ def _extend_texture(texture: NDArray[np.float32], covered: NDArray[np.bool_]) ->
     return filled
 
 
-class RoundTrip(NamedTuple):
+class ReconstructionError(NamedTuple):
     """What is lost on the way from faces to codes and back."""
 
     shape: FloatArray  # (n,): root mean square distance of the landmarks, in pixels of the frame
@@ -269,14 +269,14 @@ class RoundTrip(NamedTuple):
     texture_kept: float
 
 
-def round_trip(model: AppearanceSpace, faces: FaceSet) -> RoundTrip:
+def round_trip(model: AppearanceSpace, faces: FaceSet) -> ReconstructionError:
     """Measure how well a model describes faces, best ones that it was not trained on."""
     codes = model.encode(faces, nuisance=True)
     s = (align(landmarks_on_frame(faces), model.shape) - model.shape).reshape(len(faces), -1)  # (n, 2m)
     t = _textures(faces, model.raster) - model.texture  # (n, 3p)
     s_rest = s - model.shape_change(codes).reshape(s.shape)
     t_rest = t - codes[:, len(model.shape_axes) :].astype(np.float32) @ model.texture_axes
-    return RoundTrip(
+    return ReconstructionError(
         shape=np.sqrt(2 * np.mean(s_rest**2, axis=1)),  # x and y
         texture=np.sqrt(np.mean(t_rest**2, axis=1)),
         shape_kept=float(1 - (s_rest**2).sum() / (s**2).sum()),

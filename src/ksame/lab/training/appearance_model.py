@@ -21,7 +21,7 @@ from ksame.core.geometry import FRAME
 from ksame.core.text import make_visible
 from ksame.io.sources import ImageInput, find_sources
 from ksame.render.portrait import Surrogate, draw_portrait
-from ksame.spaces.appearance import AppearanceSpace, RoundTrip, round_trip
+from ksame.spaces.appearance import AppearanceSpace, ReconstructionError, round_trip
 
 MIN_FACES = (
     30  # faces: of fewer, each is so large a part of the model that its pictures would show real people
@@ -42,7 +42,7 @@ class TrainingResult:
     faces, held_out : int
         How many it was trained on, and on how many of them the error was measured with a model that was
         trained on the others.
-    error : RoundTrip
+    error : ReconstructionError
         That error.
     failures : tuple of Failure
         Photos that gave no face.
@@ -53,7 +53,7 @@ class TrainingResult:
     report: Path
     faces: int
     held_out: int
-    error: RoundTrip
+    error: ReconstructionError
     failures: tuple[Failure, ...]
 
     def __str__(self) -> str:
