@@ -19,7 +19,7 @@ from ksame.spaces.appearance import (
     find_nuisance_components,
     landmarks_on_frame,
     measure_light_and_pose,
-    round_trip,
+    measure_reconstruction,
 )
 
 seeds = st.integers(0, 10**6)
@@ -147,7 +147,7 @@ def test_the_round_trip_error_falls_with_components():
     faces, others = drawn.people(24, seed=1), drawn.people(6, seed=2)
     shape, texture = [], []
     for keep in (0.3, 0.6, 0.9, 0.99, 1.0):
-        error = round_trip(AppearanceSpace.fit(faces, shape_keep=keep, texture_keep=keep), others)
+        error = measure_reconstruction(AppearanceSpace.fit(faces, shape_keep=keep, texture_keep=keep), others)
         shape.append(error.shape.mean())
         texture.append(error.texture.mean())
     assert shape == sorted(shape, reverse=True)
@@ -157,7 +157,7 @@ def test_the_round_trip_error_falls_with_components():
 
 def test_the_round_trip_is_exact_when_all_components_are_kept():
     faces, space = trained()
-    error = round_trip(space, faces)
+    error = measure_reconstruction(space, faces)
     assert error.shape.max() < 0.05
     assert error.texture.max() < 0.1
     assert min(error.shape_kept, error.texture_kept) > 0.9999
@@ -286,7 +286,7 @@ def test_another_landmark_scheme_is_a_model_too():
     faces = drawn.sixty_eight(12)
     space = AppearanceSpace.fit(faces, shape_keep=1.0, texture_keep=1.0)
     assert space.shape.shape == (68, 2)
-    error = round_trip(space, faces)
+    error = measure_reconstruction(space, faces)
     assert error.shape.max() < 0.05
     assert error.texture.max() < 0.1
     assert space.decode(space.encode(faces)).shape == faces.rgb.shape

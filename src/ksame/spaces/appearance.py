@@ -269,7 +269,7 @@ class ReconstructionError(NamedTuple):
     texture_kept: float
 
 
-def round_trip(model: AppearanceSpace, faces: FaceSet) -> ReconstructionError:
+def measure_reconstruction(model: AppearanceSpace, faces: FaceSet) -> ReconstructionError:
     """Measure how well a model describes faces, best ones that it was not trained on."""
     codes = model.encode(faces, nuisance=True)
     s = (align(landmarks_on_frame(faces), model.shape) - model.shape).reshape(len(faces), -1)  # (n, 2m)

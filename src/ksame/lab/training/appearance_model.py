@@ -21,7 +21,7 @@ from ksame.core.geometry import FRAME
 from ksame.core.text import make_visible
 from ksame.io.sources import ImageInput, find_sources
 from ksame.render.portrait import Surrogate, draw_portrait
-from ksame.spaces.appearance import AppearanceSpace, ReconstructionError, round_trip
+from ksame.spaces.appearance import AppearanceSpace, ReconstructionError, measure_reconstruction
 
 MIN_FACES = (
     30  # faces: of fewer, each is so large a part of the model that its pictures would show real people
@@ -107,7 +107,7 @@ def train_appearance_model(
     del found  # the pictures of a large set fill the memory: one copy is enough, slices of it cost nothing
     tell, seen = progress or (lambda stage, done, total: None), int((~held).sum())
     tell("training", 0, 2)
-    error = round_trip(AppearanceSpace.fit(faces[:seen]), faces[seen:])
+    error = measure_reconstruction(AppearanceSpace.fit(faces[:seen]), faces[seen:])
     tell("training", 1, 2)
     model = AppearanceSpace.fit(faces)
     page = out.with_suffix(".html")
