@@ -91,7 +91,9 @@ def _draw_surrogates(
     def mean(rows: IntArray) -> render_portrait.Surrogate:
         one = _best_photo_each(rows, faces.subject, unfit)
         shares = np.full(len(one), 1 / len(one))
-        return render_portrait.draw_mean_face(faces.rgb[one], with_ring(shapes[one]), shares, space.ringed)
+        return render_portrait.draw_mean_face(
+            faces.rgb[one], with_ring(shapes[one]), shares, space.ring_triangles
+        )
 
     if plan.members:
         return [mean(rows) for rows in plan.members]
@@ -112,7 +114,7 @@ def _apply_code_changes(
     moved = with_ring(separate_lips(face.shape[:MESH] + space.shape_change(codes) * scale))
     at = with_ring(space.small_shape)
     return [
-        render_portrait.apply_variation(face, shape, space.texture_change(code), at, space.ringed)
+        render_portrait.apply_variation(face, shape, space.texture_change(code), at, space.ring_triangles)
         for shape, code in zip(moved, codes, strict=True)
     ]
 

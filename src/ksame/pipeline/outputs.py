@@ -70,7 +70,7 @@ def publish_scenes(
         face = new.of(row)
         scale = face.rgb.shape[1] / FRAME.width
         posed = space.pose(face.shape[:MESH] / scale, new.shapes[row])
-        return blend.blend_scene(photo, points[row], face, posed, space.ringed, composite=composite)
+        return blend.blend_scene(photo, points[row], face, posed, space.ring_triangles, composite=composite)
 
     files, outputs, faceless, failures = render_scenes(
         found, paint, names=names, seed=seed, jobs=jobs, policy=policy

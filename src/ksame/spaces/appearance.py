@@ -102,7 +102,7 @@ class AppearanceSpace:
         return Raster.of(self.small_shape, self.triangles, *_texture_size())
 
     @cached_property
-    def ringed(self) -> IntArray:
+    def ring_triangles(self) -> IntArray:
         """Triangles over the mesh and the ring around it."""
         return Delaunay(with_ring(self.shape)).simplices.astype(np.intp)
 

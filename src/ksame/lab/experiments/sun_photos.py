@@ -198,7 +198,7 @@ def _replace_face(data: ExperimentData, new: Surrogates, deform: bool, row: int)
     placed = transform(similarity(posed[list(STABLE_POINTS)], points[list(STABLE_POINTS)]), posed)
     if not deform:  # a contour that is there already moves nothing
         points[list(OVAL)] = placed[list(OVAL)]
-    scene = blend.blend_scene(photo, points, face, posed, space.ringed, composite="poisson")
+    scene = blend.blend_scene(photo, points, face, posed, space.ring_triangles, composite="poisson")
     return _PhotoFace(scene, placed, face.rgb, face.shape[:MESH])
 
 
