@@ -115,7 +115,7 @@ def test_the_mean_code_of_the_training_set_is_the_mean_face():
     """Alignment in least squares shrinks a little: by a quarter of a pixel at the edge."""
     faces, space = trained()
     mean = space.encode(faces, nuisance=True).mean(axis=0)
-    assert np.abs(space.shape_change(mean[None])).max() < 0.3
+    assert np.abs(space.shape_offset(mean[None])).max() < 0.3
     assert np.abs(mean[len(space.shape_axes) :]).max() < 1e-2
 
 

@@ -111,7 +111,7 @@ def _apply_code_changes(
     most = 2.5 * space.deviation
     codes = np.clip(codes, -most, most)
     scale = face.rgb.shape[1] / FRAME.width
-    moved = with_ring(separate_lips(face.shape[:MESH] + space.shape_change(codes) * scale))
+    moved = with_ring(separate_lips(face.shape[:MESH] + space.shape_offset(codes) * scale))
     at = with_ring(space.small_shape)
     return [
         render_portrait.apply_variation(face, shape, space.texture_change(code), at, space.ring_triangles)

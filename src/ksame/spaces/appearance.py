@@ -140,9 +140,9 @@ class AppearanceSpace:
 
     def shapes(self, codes: FloatArray) -> FloatArray:
         """Return the shapes s_bar + Phi_s alpha on the canonical frame, (n, m, 2) (3.8)."""
-        return self.shape + self.shape_change(codes)
+        return self.shape + self.shape_offset(codes)
 
-    def shape_change(self, codes: FloatArray) -> FloatArray:
+    def shape_offset(self, codes: FloatArray) -> FloatArray:
         """Return Phi_s alpha on the canonical frame, (n, m, 2)."""
         alpha = codes[:, : len(self.shape_axes)] / self.weight
         change: FloatArray = (alpha @ self.shape_axes).reshape(len(codes), -1, 2)
@@ -274,7 +274,7 @@ def measure_reconstruction(model: AppearanceSpace, faces: FaceSet) -> Reconstruc
     codes = model.encode(faces, nuisance=True)
     s = (align(landmarks_on_frame(faces), model.shape) - model.shape).reshape(len(faces), -1)  # (n, 2m)
     t = _textures(faces, model.raster) - model.texture  # (n, 3p)
-    s_rest = s - model.shape_change(codes).reshape(s.shape)
+    s_rest = s - model.shape_offset(codes).reshape(s.shape)
     t_rest = t - codes[:, len(model.shape_axes) :].astype(np.float32) @ model.texture_axes
     return ReconstructionError(
         shape=np.sqrt(2 * np.mean(s_rest**2, axis=1)),  # x and y
