@@ -190,13 +190,13 @@ def test_the_mean_of_codes_has_the_mean_shape_and_texture():
     codes = space.encode(faces, nuisance=True)
     middle = codes[:5].mean(axis=0, keepdims=True)
     np.testing.assert_allclose(space.shapes(middle)[0], space.shapes(codes[:5]).mean(axis=0), atol=1e-9)
-    changes = np.mean([space.texture_change(code) for code in codes[:5]], axis=0)
-    np.testing.assert_allclose(space.texture_change(middle[0]), changes, atol=1e-2)
+    changes = np.mean([space.texture_offset(code) for code in codes[:5]], axis=0)
+    np.testing.assert_allclose(space.texture_offset(middle[0]), changes, atol=1e-2)
 
 
 def test_a_texture_is_spread_a_little_beyond_its_edge():
     space = trained()[1]
-    change = space.texture_change(np.full(len(space.deviation), 1.0))
+    change = space.texture_offset(np.full(len(space.deviation), 1.0))
     outside = ~space.raster.covered
     assert (np.abs(change[outside]).sum(axis=1) > 0).sum() > 200
     assert not change[0, 0].any()

@@ -114,7 +114,7 @@ def _apply_code_changes(
     moved = with_ring(separate_lips(face.shape[:MESH] + space.shape_offset(codes) * scale))
     at = with_ring(space.small_shape)
     return [
-        render_portrait.apply_variation(face, shape, space.texture_change(code), at, space.ring_triangles)
+        render_portrait.apply_variation(face, shape, space.texture_offset(code), at, space.ring_triangles)
         for shape, code in zip(moved, codes, strict=True)
     ]
 

@@ -148,7 +148,7 @@ class AppearanceSpace:
         change: FloatArray = (alpha @ self.shape_axes).reshape(len(codes), -1, 2)
         return change
 
-    def texture_change(self, code: FloatArray) -> NDArray[np.float32]:
+    def texture_offset(self, code: FloatArray) -> NDArray[np.float32]:
         """Return Phi_t beta of one code as a small picture on the mean shape, its edge spread outwards."""
         image = np.zeros((*self.raster.covered.shape, 3), np.float32)
         change = code[len(self.shape_axes) :].astype(np.float32) @ self.texture_axes
@@ -166,7 +166,7 @@ class AppearanceSpace:
         for row, (code, shape) in enumerate(zip(codes, self.shapes(codes), strict=True)):
             raster = Raster.of(shape * scale, self.triangles, width, height)
             face = raster.pull(self.detail, self.shape * scale).astype(np.float32)
-            face += raster.pull(self.texture_change(code), self.small_shape)
+            face += raster.pull(self.texture_offset(code), self.small_shape)
             images[row] = np.clip(face, 0, 255).round().astype(np.uint8)
         return images
 
