@@ -268,7 +268,7 @@ def test_pose_takes_the_turn_and_nothing_else():
     turns = space.nuisance[:a]
     assert 0 < turns.sum() < a
     mine, other = landmarks_on_frame(faces)[[int(turn[:, 1].argmin()), int(turn[:, 1].argmax())]]
-    posed = space.pose(mine, other)
+    posed = space.transfer_pose(mine, other)
     alpha = oracles.project(
         [(align(s[None], space.shape)[0] - space.shape).ravel() for s in (mine, other)],
         np.zeros(136),
@@ -276,7 +276,7 @@ def test_pose_takes_the_turn_and_nothing_else():
     )
     new = oracles.project([(posed - space.shape).ravel()], np.zeros(136), space.shape_axes)[0]
     np.testing.assert_allclose(new, np.where(turns, alpha[1], alpha[0]), atol=1e-6)
-    np.testing.assert_allclose(space.pose(mine, mine), align(mine[None], space.shape)[0], atol=1e-9)
+    np.testing.assert_allclose(space.transfer_pose(mine, mine), align(mine[None], space.shape)[0], atol=1e-9)
 
 
 # other landmark schemes

@@ -69,7 +69,7 @@ def publish_scenes(
     def paint(photo: NDArray[np.uint8], row: int) -> NDArray[np.uint8]:
         face = new.of(row)
         scale = face.rgb.shape[1] / FRAME.width
-        posed = space.pose(face.shape[:MESH] / scale, new.shapes[row])
+        posed = space.transfer_pose(face.shape[:MESH] / scale, new.shapes[row])
         return blend.blend_scene(photo, points[row], face, posed, space.ring_triangles, composite=composite)
 
     files, outputs, faceless, failures = render_scenes(

@@ -170,7 +170,7 @@ class AppearanceSpace:
             images[row] = np.clip(face, 0, 255).round().astype(np.uint8)
         return images
 
-    def pose(self, shape: FloatArray, like: FloatArray) -> FloatArray:
+    def transfer_pose(self, shape: FloatArray, like: FloatArray) -> FloatArray:
         """Return a shape (m, 2) turned as another is: yaw and pitch are taken from it, nothing else."""
         turns = self.shape_axes[self.nuisance[: len(self.shape_axes)]]  # (q, 2m)
         mine, other = align(np.stack([shape, like]), self.shape).reshape(2, -1)

@@ -194,7 +194,7 @@ def _replace_face(data: ExperimentData, new: Surrogates, deform: bool, row: int)
     photo, points = _photo(data, row), data.faces.points[row].copy()
     face, space = new.of(row), new.space
     assert isinstance(space, AppearanceSpace)
-    posed = space.pose(face.shape[:MESH] * FRAME.width / face.rgb.shape[1], new.shapes[row])
+    posed = space.transfer_pose(face.shape[:MESH] * FRAME.width / face.rgb.shape[1], new.shapes[row])
     placed = transform(similarity(posed[list(STABLE_POINTS)], points[list(STABLE_POINTS)]), posed)
     if not deform:  # a contour that is there already moves nothing
         points[list(OVAL)] = placed[list(OVAL)]
