@@ -23,7 +23,7 @@ from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.errors import UsageError
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import FRAME, MESH, Raster, align, procrustes, to_frame, transform, with_ring
-from ksame.spaces.eigen import principal
+from ksame.spaces.eigen import principal_components
 
 TEXTURE_SCALE = 0.375  # size of the coded texture relative to the canonical frame: 96 x 120
 SHAPE_KEEP, TEXTURE_KEEP = 0.995, 0.98  # fractions of the variance that the model keeps
@@ -71,10 +71,10 @@ class AppearanceSpace:
         shapes, shape = procrustes(landmarks_on_frame(faces))  # (n, m, 2), (m, 2)
         triangles = Delaunay(shape).simplices.astype(np.intp)
         flat = (shapes - shape).reshape(len(faces), -1)
-        _, shape_axes, shape_variance = principal(flat, keep=shape_keep)
+        _, shape_axes, shape_variance = principal_components(flat, keep=shape_keep)
         raster = Raster.of(shape * TEXTURE_SCALE, triangles, *_texture_size())
         t = _textures(faces, raster)  # (n, 3p)
-        texture, texture_axes, texture_variance = principal(t, keep=texture_keep)
+        texture, texture_axes, texture_variance = principal_components(t, keep=texture_keep)
         model = cls(
             shape=shape,
             triangles=triangles,

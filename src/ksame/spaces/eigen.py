@@ -15,7 +15,7 @@ from ksame.core.faces import FaceSet
 from ksame.spaces.pixel import PixelSpace
 
 
-def principal(x: FloatArray, *, keep: int | float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def principal_components(x: FloatArray, *, keep: int | float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return mean Psi (N,), axes V (m, N) and variances lambda (m,) of rows x (M, N), largest first.
 
     Parameters
@@ -33,7 +33,7 @@ def principal(x: FloatArray, *, keep: int | float) -> tuple[FloatArray, FloatArr
 
     Examples
     --------
-    >>> psi, v, variance = principal(np.array([[0.0, 0], [2, 2], [4, 4]]), keep=0.99)
+    >>> psi, v, variance = principal_components(np.array([[0.0, 0], [2, 2], [4, 4]]), keep=0.99)
     >>> psi.tolist(), v.round(3).tolist(), variance.round(3).tolist()
     ([2.0, 2.0], [[0.707, 0.707]], [8.0])
     """
@@ -82,7 +82,7 @@ class EigenSpace:
     def fit(cls, faces: FaceSet, *, keep: int | float = 0.95) -> Self:
         """Learn the axes from a set of faces; keep a count of them or a fraction of the variance."""
         pixel = PixelSpace.fit(faces)
-        return cls(pixel, *principal(pixel.encode(faces), keep=keep))
+        return cls(pixel, *principal_components(pixel.encode(faces), keep=keep))
 
     def encode(self, faces: FaceSet) -> FloatArray:
         """Return Omega, (n, m)."""
