@@ -300,7 +300,7 @@ def test_landmarks_of_another_scheme_must_be_on_the_frame():
 
 
 def test_a_model_refuses_faces_of_another_scheme():
-    with pytest.raises(UsageError, match="Got some with 68"):
+    with pytest.raises(UsageError, match="Got 68"):
         trained()[1].encode(drawn.sixty_eight(4))
 
 

@@ -58,7 +58,7 @@ def test_what_is_no_map_is_refused_in_one_sentence(space, tmp_path):
     np.save(tmp_path / "one.npy", np.zeros(3))
     replace(space, centre=space.centre[:-1]).save(tmp_path / "other.npz")
     for name in ("cut.npz", "empty.npz", "text.npz", "bare.npz", "one.npy", "other.npz", "missing.npz"):
-        with pytest.raises(UsageError, match=f"{name}' is no map of a generator: see `ksame model train`."):
+        with pytest.raises(UsageError, match=f"{name}' is not a generator map: see `ksame model train`."):
             GeneratorSpace.load(tmp_path / name)
 
 
@@ -70,7 +70,7 @@ def test_the_early_rows_get_the_style_of_geometry_and_the_late_ones_that_of_colo
 
 
 def test_a_generator_that_it_was_not_learnt_from_is_refused(space, tmp_path):
-    with pytest.raises(UsageError, match="learnt from another generator: make one for yours"):
+    with pytest.raises(UsageError, match="learnt from another generator: train one"):
         space.check_generator(ImageGenerator.load(generators.tiny(tmp_path)))
 
 

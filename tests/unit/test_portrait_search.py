@@ -70,7 +70,7 @@ def attributes_like(n, **columns):
 @pytest.fixture
 def drawn(monkeypatch):
     """Let all portraits be what is wished for, and let a list say what SFace makes of one after another."""
-    seen = attributes_like(4, age=30, light=60, tone=40, yaw=0, ground=0, **NEUTRAL)
+    seen = attributes_like(4, age=30, light=60, tone=40, yaw=0, background=0, **NEUTRAL)
     views: list[float] = []
     monkeypatch.setattr(
         portrait_search,
@@ -167,7 +167,7 @@ def test_what_is_off_is_corrected_and_judged_again(drawn, monkeypatch):
 
     def look(images, space):
         light = looks.pop(0) if looks else 60.0
-        seen = attributes_like(1, age=30, light=light, tone=40, yaw=0, ground=0, **NEUTRAL)
+        seen = attributes_like(1, age=30, light=light, tone=40, yaw=0, background=0, **NEUTRAL)
         return SimpleNamespace(rows=np.arange(1), faces=None, read=SPACE.centre[None], attributes=seen)
 
     monkeypatch.setattr(portrait_search, "measure_portraits", look)
@@ -275,7 +275,7 @@ def test_who_is_ten_years_too_old_when_corrected_is_not_fine():
     ] * 2
     bad = []
     for age in (36.0, 41.0):
-        seen = attributes_like(1, age=age, light=60, tone=40, yaw=0, ground=0, **NEUTRAL)
+        seen = attributes_like(1, age=age, light=60, tone=40, yaw=0, background=0, **NEUTRAL)
         take = candidate.Candidate(np.zeros(2), None, None, 0, 0, {}, np.zeros(2, bool), done=True)
         told = SimpleNamespace(read=SPACE.centre[None], attributes=seen)
         bad.append(here._badness(here._measured(take, told, 0), 0, []))
@@ -286,7 +286,7 @@ def test_skin_that_would_have_to_be_dyed_is_a_flaw():
     studio = portrait_search.PortraitSearch(SPACE, Artist(), None, {}, GROUPS, [{}], None, None)
     flaws = []
     for light in (40.0, 47.0, 53.0):
-        seen = attributes_like(1, light=light, ground=0, **NEUTRAL)
+        seen = attributes_like(1, light=light, background=0, **NEUTRAL)
         flaws.append(
             studio._flaws(SimpleNamespace(read=SPACE.centre[None], attributes=seen), {"light": 40.0})
         )
@@ -473,11 +473,11 @@ def test_what_a_try_can_know_does_not_depend_on_who_is_faster(tries, seed):
         assert 1 <= one.count(("begun", number)) == one.count(("noted", number)) <= most
 
 
-def small(light, ground=0.0, red=10, seed=0):
-    """Return a small picture of bare skin, with a ground that is so busy."""
+def small(light, background=0.0, red=10, seed=0):
+    """Return a small picture of bare skin, with a background that is so busy."""
     colour = cv2.cvtColor(np.float32([[[light, red, 12]]]), cv2.COLOR_LAB2RGB)[0, 0] * 255
     image = np.tile(colour, (64, 64, 1))
-    image[:, [*range(6), *range(-6, 0)]] += ground * np.random.default_rng(seed).normal(size=(64, 12, 3))
+    image[:, [*range(6), *range(-6, 0)]] += background * np.random.default_rng(seed).normal(size=(64, 12, 3))
     return np.clip(image, 0, 255).round().astype(np.uint8)
 
 
@@ -493,11 +493,11 @@ KNOWING = ArtifactDetector("knowing", np.eye(3)[..., None], np.zeros(3))
 
 @settings(max_examples=20)
 @given(st.floats(25, 80), st.floats(0, 40))
-def test_a_glance_tells_skin_and_ground(light, ground):
-    told = preview.measure_preview(small(light, ground))
+def test_a_glance_tells_skin_and_ground(light, background):
+    told = preview.measure_preview(small(light, background))
     assert told.light == pytest.approx(np.polyval(preview._LIGHT_FIT, light), abs=1)
     assert np.sign(told.tone) == np.sign(told.light - 50)
-    assert preview.measure_preview(small(light, ground + 20)).ground > told.ground
+    assert preview.measure_preview(small(light, background + 20)).background > told.background
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Eigenfaces [N fig. 7-8]: a face is its coordinates on the leading axes of variation of the set."""
+"""Eigenfaces [N fig. 7-8]: the coordinates of a face on the leading axes of variation of a set."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def principal_components(x: FloatArray, *, keep: int | float) -> tuple[FloatArra
     x : (M, N) array
         One face per row.
     keep : int or float
-        The number of axes, or the fraction of the variance that they keep, in (0, 1].
+        The number of axes, or the fraction of variance that they explain, in (0, 1].
 
     Notes
     -----
     With fewer faces than pixels the eigenvectors of the M x M matrix A A^T give those of the
-    N x N covariance [N fig. 7]; both ways lead to the same axes. An eigenvector's sign is free:
+    N x N covariance [N fig. 7]; both give the same axes. The sign of an eigenvector is arbitrary:
     its largest entry is made positive, so that the same set gives the same codes.
 
     Examples
@@ -46,11 +46,11 @@ def principal_components(x: FloatArray, *, keep: int | float) -> tuple[FloatArra
     small = m_faces < n_pixels
     inner = (a @ a.T if small else a.T @ a).astype(np.float64)
     values, vectors = (part[..., ::-1] for part in eigh(inner))
-    # directions below rounding are noise, not axes
+    # directions below rounding error are noise
     rank = int((values > max(m_faces, n_pixels) * np.finfo(x.dtype).eps * max(values[0], 0)).sum())
     if count:
         m = min(int(keep), rank)
-    else:  # the small margin: a fraction of 1.0 must not ask for one axis more than there is
+    else:  # the small margin keeps a fraction of 1.0 from requesting more axes than exist
         share = np.cumsum(values[:rank]) / values[:rank].sum() if rank else np.zeros(0)
         m = min(int(np.searchsorted(share, keep - 1e-12)) + 1, rank)
     if small:
@@ -68,7 +68,7 @@ class EigenSpace:
     Parameters
     ----------
     pixel : PixelSpace
-        The pixels that are projected.
+        The pixel space that is projected.
     mean, axes, variance : arrays
         Psi (N,), V (m, N), lambda (m,).
     """
@@ -80,7 +80,7 @@ class EigenSpace:
 
     @classmethod
     def fit(cls, faces: FaceSet, *, keep: int | float = 0.95) -> Self:
-        """Learn the axes from a set of faces; keep a count of them or a fraction of the variance."""
+        """Learn the axes from a set of faces; keep a number of them or a fraction of variance."""
         pixel = PixelSpace.fit(faces)
         return cls(pixel, *principal_components(pixel.encode(faces), keep=keep))
 
@@ -94,5 +94,5 @@ class EigenSpace:
         return omega
 
     def decode(self, codes: FloatArray) -> NDArray[np.uint8]:
-        """Return the pictures (n, h, w, 3) of the faces Psi + V Omega."""
+        """Return the images (n, h, w, 3) of the faces Psi + V Omega."""
         return self.pixel.decode(self.mean + codes.astype(self.axes.dtype) @ self.axes)

@@ -48,7 +48,7 @@ class Preview(NamedTuple):
     light: float
     tone: float
     hue: float  # degrees from red to yellow
-    ground: float
+    background: float
     artifact: Mapping[str, float] = MappingProxyType({})  # above 0: there is a hat, a hand or a neighbour
 
 
@@ -122,7 +122,7 @@ def _preview_penalty(seen: Preview, target: Mapping[str, float]) -> float:
     """Return by how much ground is too busy, skin off, light coloured or a hat there; 0: it can be drawn."""
     most = min(_PLAIN_BACKGROUND_MAX, target.get("background", np.inf) + 1)
     wrong = [
-        seen.ground - most,
+        seen.background - most,
         abs(seen.light - target["light"]) / _SKIN_L_ERROR_MAX - 1,
         (seen.hue - _SKIN_HUE_MAX_DEGREES) / 10,
     ]

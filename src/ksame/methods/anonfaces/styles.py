@@ -132,7 +132,7 @@ class StylePool:
         ]
         begun = self.space.mean + MEAN_GAIN * (code - self.space.mean) + RANDOM_STYLE_SHARE * self.styles[kin]
         some = np.argsort(self.space.attribute_cost(begun, self.asked(begun, target)))[:CANDIDATE_STYLES]
-        steered = self.steered(begun[some], target)
+        steered = self.set_attributes(begun[some], target)
         like = self.space.geometry_similarity(steered, people)  # (c, m)
         stands_out = like.max(axis=1) - like.mean(axis=1)
         rather = like.mean(axis=1) - self.space.geometry_similarity(steered, everybody).mean(axis=1)
@@ -165,7 +165,7 @@ class StylePool:
             asked[:, at] = np.clip(told[:, at], *some)
         return asked
 
-    def steered(self, codes: FloatArray, target: Mapping[str, float]) -> FloatArray:
+    def set_attributes(self, codes: FloatArray, target: Mapping[str, float]) -> FloatArray:
         """Return codes (n, d) that are set to what is wished for, and as far out as pictures are good."""
         asked = self.asked(codes, target)
         once = self.reined(self.space.set_all_attributes(codes, asked))

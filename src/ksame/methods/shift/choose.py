@@ -215,7 +215,7 @@ class _ChoiceContext(NamedTuple):
         found, presence = find_mesh_in_box(new, worn, mesh_box(worn)) if self.small_face[i] else (worn, 0.0)
         return FaceView(new, found if presence >= MIN_PRESENCE else worn)
 
-    def geometry_similarity(self, i: int, mask: FaceOverlay) -> bool:
+    def alike(self, i: int, mask: FaceOverlay) -> bool:
         """Return whether somebody who is surely taken for a man or a woman is so with a mask on."""
         if np.isnan(self.male[i]) or not self.male[i]:
             return True
