@@ -196,11 +196,11 @@ def _replace_face(data: ExperimentData, new: Sequence[Surrogate], deform: bool, 
     photo, points = _photo(data, row), data.faces.points[row].copy()
     face, space = new[row], AppearanceSpace.bundled()
     shape = landmarks_on_frame(data.faces[[row]])[0]
-    posed = space.pose(face.shape[:MESH] * FRAME.width / face.rgb.shape[1], shape)
+    posed = space.transfer_pose(face.shape[:MESH] * FRAME.width / face.rgb.shape[1], shape)
     placed = transform(similarity(posed[list(STABLE_POINTS)], points[list(STABLE_POINTS)]), posed)
     if not deform:  # a contour that is there already moves nothing
         points[list(OVAL)] = placed[list(OVAL)]
-    scene = blend.blend_scene(photo, points, face, posed, space.ringed, composite="poisson")
+    scene = blend.blend_scene(photo, points, face, posed, space.ring_triangles, composite="poisson")
     return _PhotoFace(scene, placed, face.rgb, face.shape[:MESH])
 
 
