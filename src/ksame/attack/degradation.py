@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from ksame.analysis.photos import select_usable
 from ksame.attack.recognisers import Recogniser
 from ksame.core.arrays import FloatArray
+from ksame.core.context import parallel_map
 from ksame.core.errors import InputError, UsageError
 from ksame.core.geometry import FRAME, register, to_frame, transform
-from ksame.core.parallel import parallel_map
-from ksame.io.sources import Source, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.methods.obscure import METHODS, obscure
 from ksame.methods.obscure.values import FACE_WIDTH
 from ksame.models.detectors import detect

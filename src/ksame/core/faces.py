@@ -55,7 +55,7 @@ class FaceSet:
 
     def __post_init__(self) -> None:
         """Check that the arrays are parallel."""
-        n = len(self.rgb)
+        n = len(self)
         if self.rgb.ndim != 4 or self.rgb.shape[3] != 3 or self.rgb.dtype != np.uint8:
             raise UsageError(f"rgb must be (n, h, w, 3) uint8. Got {self.rgb.shape} {self.rgb.dtype}.")
         if self.points.ndim != 3 or self.points.shape[2] != 2:

@@ -21,9 +21,9 @@ from threadpoolctl import threadpool_limits
 from ksame.attack.recognisers import Recogniser, deep_recogniser
 from ksame.attack.score import Match, Train, score
 from ksame.core.arrays import FloatArray
+from ksame.core.context import parallel_map
 from ksame.core.errors import WeightsError
 from ksame.core.geometry import BACKGROUND_GREY, FRAME, crop, to_frame, transform
-from ksame.core.parallel import parallel_map
 from ksame.lab.experiments.base import ExperimentData, ExperimentResult, recogniser_codes
 from ksame.methods.obscure import obscure
 from ksame.models import weights

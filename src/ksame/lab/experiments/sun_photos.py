@@ -17,6 +17,7 @@ from ksame.attack.classic import SIDE
 from ksame.attack.recognisers import RECOGNISERS, Recogniser
 from ksame.attack.score import score
 from ksame.core.arrays import FloatArray
+from ksame.core.context import parallel_map
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import (
     BACKGROUND_GREY,
@@ -29,7 +30,6 @@ from ksame.core.geometry import (
     to_frame,
     transform,
 )
-from ksame.core.parallel import parallel_map
 from ksame.lab.experiments.base import ExperimentData, ExperimentResult
 from ksame.lab.experiments.plots import bars, figure, lines, means
 from ksame.methods.obscure import METHODS, obscure
