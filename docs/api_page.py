@@ -44,6 +44,8 @@ def exported(module: ModuleType, listed: set[int]) -> Iterator[str]:
     """Yield the functions and classes that a module exports and no module before it did."""
     for name in getattr(module, "__all__", ()):
         item = getattr(module, name)
+        if inspect.ismodule(item) and callable(item):  # a package that is called as the function in it
+            name, item = f"{name}.run.{name}", getattr(import_module(f"{item.__name__}.run"), name)
         if not (inspect.isclass(item) or inspect.isfunction(item)) or id(item) in listed:
             continue
         listed.add(id(item))

@@ -5,6 +5,8 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
+from sphinx.ext import autosummary
+
 sys.path.insert(0, str(Path(__file__).parent))
 from api_page import write_api_page
 from cli_page import write_cli_page
@@ -23,6 +25,8 @@ autodoc_typehints = "description"  # signatures stay readable; types stand besid
 autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
 autosummary_generate = True
+# a summary is the first sentence, and [N fig. 10] does not end it
+autosummary.WELL_KNOWN_ABBREVIATIONS += ("alg.", "eq.", "fig.", "thm.", "def.")
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 
