@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ksame.audit.report.result import Report
     from ksame.audit.run import audit
     from ksame.methods.microaggregator import Microaggregator
-    from ksame.pipeline.photos import deidentify
+    from ksame.pipeline import deidentify
     from ksame.release.verify import verify
     from ksame.release.writer import Release
 
@@ -69,7 +69,7 @@ _LATER = {
     "Report": "ksame.audit.report.result",
     "attack": "ksame",
     "audit": "ksame",
-    "deidentify": "ksame.pipeline.photos",
+    "deidentify": "ksame.pipeline",
     "verify": "ksame.release",
 }
 

@@ -22,7 +22,9 @@ class Source(NamedTuple):
     pixels: Path | NDArray[np.uint8] | Callable[[], NDArray[np.uint8]]
 
 
-def find_sources(inputs: ImageInput | Iterable[ImageInput], *, in_order: bool = False) -> list[Source]:
+def find_sources(
+    inputs: ImageInput | Iterable[ImageInput], *, in_order: bool = False, may_be_none: bool = False
+) -> list[Source]:
     """Return the photos that are meant, each with a name of its own.
 
     Parameters
@@ -31,6 +33,8 @@ def find_sources(inputs: ImageInput | Iterable[ImageInput], *, in_order: bool = 
         Photos, folders of photos, or (h, w, 3) uint8 arrays.
     in_order : bool
         One photo per input in the order given, as a list of names needs it; folders are refused.
+    may_be_none : bool
+        Return an empty list where there is no photo.
     """
     given = [inputs] if isinstance(inputs, str | Path | np.ndarray) else list(inputs)
     paths = [Path(item) for item in given if not isinstance(item, np.ndarray)]
@@ -41,7 +45,7 @@ def find_sources(inputs: ImageInput | Iterable[ImageInput], *, in_order: bool = 
     arrays = [Source(f"array-{i:05}", item) for i, item in enumerate(given) if isinstance(item, np.ndarray)]
     photos = [Source(photo.name, photo.path) for photo in io.find_photos(paths)]
     sources = arrays + photos
-    if not sources:
+    if not sources and not may_be_none:
         raise UsageError(
             "There are no photos in what was given: name image files, or folders that hold some."
         )

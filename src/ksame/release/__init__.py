@@ -6,6 +6,7 @@ files themselves do not show: it recomputes every figure of the certificate that
 """
 
 from ksame.core.errors import Faceless, Failure
+from ksame.release.manifest import MANIFEST, read_manifest
 from ksame.release.private import (
     PRIVATE_FILES,
     MakingNotes,
@@ -30,6 +31,7 @@ from ksame.release.writer import (
 
 __all__ = [
     "CERTIFICATE",
+    "MANIFEST",
     "PRIVATE_FILES",
     "REPORT_FILE",
     "SOFTWARE",
@@ -47,6 +49,7 @@ __all__ = [
     "clear_unfinished",
     "read_faceless",
     "read_failures",
+    "read_manifest",
     "read_private",
     "read_residual_faces",
     "verify",

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core.arrays import FloatArray, IntArray
+from ksame.core.faces import FaceView
 from ksame.core.geometry import (
     FRAME,
     MESH,
@@ -42,7 +43,6 @@ from ksame.render.overlay.features import (
 )
 from ksame.render.overlay.frame_code import (
     CHEEK_ROWS,
-    FaceView,
     appearance_code,
     encode_frame,
     frame_sharpness,
