@@ -8,15 +8,16 @@ import re
 import pandas as pd
 import pytest
 
+import ksame
 from ksame.audit.report.result import Report, VideoFigures
 from ksame.core import errors
 from ksame.core.guarantee import Guarantee
 from ksame.release.private import PRIVATE_FILES
+from ksame.release.writer import FORMAT
 from pages import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
 WALKS = ROOT / "tests" / "golden" / "walks"
-NOT_A_FIELD = {"attacks", "residual_faces"}  # figures of the audit's walk
 
 
 def words(page: str) -> set[str]:
@@ -26,9 +27,18 @@ def words(page: str) -> set[str]:
 
 
 @pytest.mark.parametrize("walk", sorted(WALKS.glob("*.json")), ids=lambda path: path.stem)
-def test_every_field_of_a_certificate_is_explained(walk):
-    fields = json.loads(walk.read_text())["claims"].keys() - NOT_A_FIELD
-    assert fields <= words("release-folder.md")
+def test_every_field_of_a_recorded_certificate_is_explained(walk):
+    claims = json.loads(walk.read_text())["claims"]
+    if claims.get("format") == FORMAT:  # a record of an earlier format is about to be written again
+        assert claims.keys() <= words("release-folder.md")
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("method", ["ksame-m", "blur"])
+def test_every_field_of_a_certificate_is_explained(method, people):
+    options = {"search": "fast"} if method == "blur" else {"k": 3}
+    release = ksame.deidentify(people, method=method, subjects="prefix", **options)
+    assert release.certificate().keys() <= words("release-folder.md")
 
 
 def test_every_private_file_is_explained():
