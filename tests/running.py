@@ -32,15 +32,28 @@ class Outcome(NamedTuple):
         return line.removeprefix("ksame: ")
 
 
+def begin(*args: object, start: str = "", **options: Any) -> subprocess.Popen[Any]:
+    """Start the real command in a process of its own, after the Python statements of ``start``.
+
+    A process inherits an ignored SIGINT from its parent (a shell's background job, cron) and rightly goes on
+    ignoring it. The tests must not depend on who started them, so the child gets Python's own handler.
+    """
+    before = f"import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n{start}\n"
+    code = f"{before}sys.argv[0] = 'ksame'\nfrom ksame.cli import main\nmain()"
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, args)], **options)
+
+
 def shell(*args: object, start: str = "", **options: Any) -> Outcome:
-    """Run the real command in a process of its own, after the Python statements of ``start``."""
-    code = f"import sys\n{start}\nsys.argv[0] = 'ksame'\nfrom ksame.cli import main\nmain()"
-    way = ["-c", code] if start else ["-m", "ksame"]
-    done = subprocess.run(
-        [sys.executable, *way, *map(str, args)], capture_output=True, timeout=300, **options
-    )
+    """Run the real command as ``begin`` does, wait for its end and return what it printed."""
+    piped = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    with begin(*args, start=start, **piped, **options) as process:
+        try:
+            streams = process.communicate(timeout=300)
+        except BaseException:
+            process.kill()
+            raise
     # bytes that are not UTF-8 must not break the tests either
-    return Outcome(done.returncode, *(os.fsdecode(stream) for stream in (done.stdout, done.stderr)))
+    return Outcome(process.returncode, *map(os.fsdecode, streams))
 
 
 # each ends the process as kill -9 does, at a moment that a clock would rarely hit

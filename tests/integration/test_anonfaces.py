@@ -115,7 +115,7 @@ def actors(tmp_path_factory):
         style = np.tile(draws.styles(rng.normal(size=(1, draws.noise))), 2)[0]
         own = space.mean + 0.6 * (style - space.mean)
         both = [
-            space.steered(own, {"yaw": 0.0, "gender": 4.0, "light": 60.0, "smile": smile})
+            space.set_attributes(own, {"yaw": 0.0, "gender": 4.0, "light": 60.0, "smile": smile})
             for smile in (SURE_NEUTRAL_LOGIT, SURE_SMILE_LOGIT + 1)
         ]
         images = space.draw(np.stack(both), draws, half=True)

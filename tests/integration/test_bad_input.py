@@ -55,7 +55,7 @@ def spoil(folder: Path) -> dict[str, str]:
     (folder / "self.jpg").symlink_to("self.jpg")
     os.mkfifo(folder / "pipe.jpg")
     no_face = dict.fromkeys(("sky.png", "dot.png", "line.png"), "no face was found")
-    links = dict.fromkeys(("gone.jpg", "self.jpg", "pipe.jpg"), "it is not a file, or links to none")
+    links = dict.fromkeys(("gone.jpg", "self.jpg", "pipe.jpg"), "it is not a file, or a broken link")
     return dict.fromkeys(files, "cannot be read") | no_face | links | {"tiny.png": ""}
 
 
@@ -214,7 +214,7 @@ def test_equal_names_in_two_folders(people, tmp_path, cli):
         ("five", 2, "valid integer"),
         ("2.5", 2, "valid integer"),
         ("", 2, "valid integer"),
-        ("1", 2, "published as they are"),
+        ("1", 2, "published unchanged"),
         ("0", 2, "at least 2"),
         ("-3", 2, "at least 2"),
         ("13", 3, "k must be an integer in [2, 12]: 12 distinct subjects were given. Got 13."),

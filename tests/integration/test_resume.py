@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ksame.release import PRIVATE_FILES
-from running import KILL, digests, places, shell, tree
+from running import KILL, begin, digests, places, shell, tree
 
 pytestmark = pytest.mark.weights
 
@@ -81,8 +81,8 @@ def test_a_killed_run_that_should_overwrite(moment, people, released, cli):
 )
 def test_a_run_that_is_stopped_from_outside(stop, code, people, tmp_path, cli, whole):
     how = ("run", people, "-o", tmp_path / "out", *HOW)
-    command = [sys.executable, "-m", "ksame", *map(str, how), "--jobs", "1"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=places(tmp_path)) as process:
+    piped = {"stderr": subprocess.PIPE, "text": True, "env": places(tmp_path)}
+    with begin(*how, "--jobs", 1, **piped) as process:
         for line in process.stderr:
             if line.startswith("finding faces: 5 of 14"):
                 break
@@ -95,6 +95,18 @@ def test_a_run_that_is_stopped_from_outside(stop, code, people, tmp_path, cli, w
     lines = (tmp_path / "out.private" / "journal.jsonl").read_text().splitlines()
     assert 5 <= len(lines) - 1 < 14, "what was found is remembered"
     assert cli(*how, "--resume").code == 0
+    assert digests(tmp_path) == whole
+
+
+def test_a_run_whose_parent_ignores_ctrl_c_ignores_it_too(people, tmp_path, whole):
+    """A shell starts background jobs so that Ctrl-C for the job in front does not reach them."""
+    how = ("run", people, "-o", tmp_path / "out", *HOW, "--jobs", 1)
+    command = ["sh", "-c", "trap '' INT; exec \"$@\"", "-", sys.executable, "-m", "ksame", *map(str, how)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if line.startswith("finding faces: 5 of 14"):
+                process.send_signal(signal.SIGINT)
+    assert process.returncode == 0
     assert digests(tmp_path) == whole
 
 

@@ -114,14 +114,14 @@ def test_finished_videos_are_put_in_their_place_again(tmp_path, linked, monkeypa
     film = tmp_path / "partial" / "a.mp4"
     film.parent.mkdir()
     film.write_bytes(b"film")
-    journal.finish("key", film, [[["", 3, 0.1, "1 2 3 4"]], ["a note"]])
+    journal.store_video("key", film, [[["", 3, 0.1, "1 2 3 4"]], ["a note"]])
     film.unlink()
     again = Checkpoint.open(path, seed=2, resume=True)
-    assert again.made("another", film) is None
+    assert again.load_video("another", film) is None
     assert not film.exists()
-    assert again.made("key", film) == [[["", 3, 0.1, "1 2 3 4"]], ["a note"]]
+    assert again.load_video("key", film) == [[["", 3, 0.1, "1 2 3 4"]], ["a note"]]
     assert film.read_bytes() == b"film"
-    assert again.made("key", film.with_suffix(".mkv")) is None, "of another type"
+    assert again.load_video("key", film.with_suffix(".mkv")) is None, "of another type"
     assert (path.parent / "finished").stat().st_mode & 0o777 == 0o700
     again.remove()
     assert not path.parent.exists()
@@ -130,6 +130,6 @@ def test_finished_videos_are_put_in_their_place_again(tmp_path, linked, monkeypa
 def test_a_new_journal_forgets_finished_videos(tmp_path):
     path = tmp_path / "private" / "journal.jsonl"
     (tmp_path / "a.mp4").write_bytes(b"film")
-    Checkpoint.open(path, seed=1, resume=False).finish("key", tmp_path / "a.mp4", [])
-    assert Checkpoint.open(path, seed=1, resume=False).made("key", tmp_path / "b.mp4") is None
+    Checkpoint.open(path, seed=1, resume=False).store_video("key", tmp_path / "a.mp4", [])
+    assert Checkpoint.open(path, seed=1, resume=False).load_video("key", tmp_path / "b.mp4") is None
     assert not (path.parent / "finished").exists()

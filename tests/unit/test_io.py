@@ -114,7 +114,7 @@ def test_what_cannot_be_found_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     touch(tmp_path / "a.txt", tmp_path / "a.heic", tmp_path / "d/a.png")
     with pytest.raises(InputError, match=r"a\.txt' is neither a photo nor a video"):
         ksame_io.find_photos([tmp_path / "a.txt"])
-    monkeypatch.setattr("ksame.io.find.PHOTO_SUFFIXES", frozenset({".png"}))
+    monkeypatch.setattr("ksame.io.sources.PHOTO_SUFFIXES", frozenset({".png"}))
     with pytest.raises(InputError, match=r"pip install 'ksame\[heic\]'"):
         ksame_io.find_photos([tmp_path / "a.heic"])
 
@@ -498,7 +498,7 @@ def test_nothing_is_left_after_an_exception(tmp_path: Path, error: type[BaseExce
 def test_only_our_own_folders_are_overwritten_and_only_when_allowed(tmp_path: Path) -> None:
     out = tmp_path / "out"
     ksame_io.publish_folder(out, hello)
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         ksame_io.publish_folder(out, hello)
     ksame_io.publish_folder(
         out, lambda partial: (partial / "certificate.json").write_text("2") and None, overwrite=True

@@ -154,5 +154,5 @@ def test_dlibs_network_gives_dlibs_own_descriptors():
 @pytest.mark.parametrize("data", [b"", b"\1\2\2\x80\x12" + b"\1\1" * 3 + bytes(99)])
 def test_what_is_not_dlibs_network_is_refused(tmp_path, data):
     (tmp_path / "other.dat").write_bytes(data)
-    with pytest.raises(WeightsError, match="is not the network"):
-        dlib_network._network(tmp_path / "other.dat")
+    with pytest.raises(WeightsError, match="is not dlib's face descriptor network"):
+        dlib_network.build_network(tmp_path / "other.dat")

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from ksame.models import runtime, weights
-from ksame.models.weights import CATALOGUE, Weight
+from ksame.models.catalogue import CATALOGUE, Weight
 
 INPUTS = {
     "yunet": (1, 3, 64, 96), "blazeface": (1, 192, 192, 3), "centerface": (1, 3, 64, 96),
-    "mesh": (1, 192, 192, 3), "iris": (1, 64, 64, 3), "emotion": (1, 64, 64, 1),
+    "mesh": (1, 192, 192, 3), "emotion": (1, 64, 64, 1),
     "age": (1, 3, 64, 64), "gender": (1, 3, 32, 32),
 }  # fmt: skip
 

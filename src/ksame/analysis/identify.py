@@ -26,7 +26,8 @@ from ksame.core.errors import CannotGuarantee, UsageError
 from ksame.core.faces import FaceSet, FaceView
 from ksame.core.geometry import FRAME, to_frame, transform
 from ksame.core.partition_type import as_k
-from ksame.io.sources import Source, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.models import weights
 from ksame.models.recognisers import RECOGNISERS, embed
 

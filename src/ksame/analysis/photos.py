@@ -19,7 +19,8 @@ from ksame.core.context import Context
 from ksame.core.errors import CannotGuarantee, Failure, InputError
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import FRAME, MESH, NOSE_TIP, five_points, register, with_ring
-from ksame.io.sources import Source, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.models.detectors import is_explained
 from ksame.models.landmarks import predict_meshes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,13 @@ class PredictedAttributes(NamedTuple):
     gender: NDArray[np.str_]
     age: NDArray[np.str_]
     expression: NDArray[np.str_]
+
+
+def check_label(select: str, labels: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse, before the long work, a column to select by that there is not."""
+    columns = (*labels, *PREDICTED_LABELS)
+    if select not in columns:
+        raise UsageError(f"There is no column to select by {select!r}: choose one of {', '.join(columns)}.")
 
 
 def predict_attributes(people: IdentifiedPhotos, context: Context) -> PredictedAttributes:

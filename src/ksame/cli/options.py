@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import Field
 from pathlib import Path
 from types import NoneType, UnionType
@@ -18,7 +18,7 @@ from ksame.pipeline.outputs import OUTPUTS
 from ksame.pipeline.photos import Photos
 from ksame.pipeline.videos import Videos
 
-__all__ = ["GroupedCommand", "given_options", "with_generated_options"]
+__all__ = ["GroupedCommand", "with_generated_options"]
 
 
 class _Entry(NamedTuple):
@@ -38,11 +38,6 @@ def with_generated_options(command: Callable[..., None]) -> Callable[..., None]:
     command.__signature__ = signature.replace(parameters=keyword_only)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in keyword_only} | {"return": None}
     return command
-
-
-def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given on the command line."""
-    return {name: value for name, value in options.items() if value is not None and value != []}
 
 
 class GroupedCommand(TyperCommand):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ import typer
 
 from ksame import pipeline
 from ksame.cli.model_commands import model_app, models, pool_app
-from ksame.cli.options import GroupedCommand, given_options, with_generated_options
+from ksame.cli.options import GroupedCommand, with_generated_options
 from ksame.cli.shell import Json, Quiet, app, confirm, print_json, progress, say, say_table, warn
 from ksame.cli.summary import describe_method, print_result, summary
 from ksame.core.checkpoint import Checkpoint
@@ -21,7 +20,7 @@ from ksame.core.errors import KSameError, UsageError
 from ksame.methods import AD_HOC, METHODS, Method
 from ksame.models.recognisers import RECOGNISERS, VERIFIERS
 from ksame.pipeline import Medium, Output, find_media, find_method, route
-from ksame.release import CERTIFICATE, as_written, check_folders, clear_unfinished, verify
+from ksame.release import CERTIFICATE, as_written, open_folders, verify
 
 CHECKPOINT = "journal.jsonl"  # in the private folder while a run is under way
 
@@ -60,30 +59,29 @@ def run(
 ) -> None:
     """Make a certified release from photos or videos."""
     began = time.monotonic()
-    media, chosen, published = _choose(inputs, method, publish, accept_no_guarantee, given_options(options))
+    given = {name: value for name, value in options.items() if value is not None and value != []}
+    fixed: dict[str, Any] = {"jobs": jobs, "engine": engine, "verifiers": _parse_verifiers(verifiers)}
+    media, chosen, published = _choose(inputs, method, publish, accept_no_guarantee, given)
     if resume and not overwrite and (output / CERTIFICATE).is_file():
         raise UsageError(f"There is nothing to resume: {output} is finished.")
-    out, secret = check_folders(output, private, overwrite=overwrite or dry_run)
-    _check_output_apart(inputs, out, secret)
-    context = Context(jobs=jobs, engine=engine, verifiers=_parse_verifiers(verifiers))
-    context = replace(context, seed=context.seed if seed is None else seed)
-    if not dry_run:
-        clear_unfinished(out, secret)
-        checkpoint = Checkpoint.open(secret / CHECKPOINT, seed=context.seed, resume=resume)
-        context = replace(context, checkpoint=checkpoint, seed=checkpoint.seed if seed is None else seed)
+    out, secret = open_folders(output, private, inputs=inputs, overwrite=overwrite, dry_run=dry_run)
+    fresh = secrets.randbits(256) if seed is None else seed
+    checkpoint = None if dry_run else Checkpoint.open(secret / CHECKPOINT, seed=fresh, resume=resume)
+    fixed["seed"] = checkpoint.seed if checkpoint and seed is None else fresh
     try:
         with progress(quiet) as callback:
-            release = pipeline.run(media, chosen, published, replace(context, progress=callback))
+            context = Context(**fixed, checkpoint=checkpoint, progress=callback)
+            release = pipeline.run(media, chosen, published, context)
             if not dry_run:
                 release.save(out, private=secret, overwrite=overwrite)
         certificate = None if dry_run else verify(out, private=secret).certificate
     except KSameError as error:
         # What was found is kept where trying again makes sense: on a full disk, or when resuming.
-        if context.checkpoint and not resume and error.exit_code != 1:
-            context.checkpoint.remove()
+        if checkpoint and not resume and error.exit_code != 1:
+            checkpoint.remove()
         raise
-    if context.checkpoint:
-        context.checkpoint.remove()
+    if checkpoint:
+        checkpoint.remove()
         release = as_written(release, out, secret)
     result = summary(release, certificate, time.monotonic() - began)
     raise typer.Exit(
@@ -163,18 +161,3 @@ def demo_command(
 
     with progress(False) as watch:
         demo.run(output, say=say, progress=watch)
-
-
-def _check_output_apart(inputs: list[Path], out: Path, secret: Path) -> None:
-    """Refuse to write among the inputs, or over them."""
-    for path in inputs:
-        real = Path(os.path.realpath(path))  # a link that leads to itself is for the reader to report
-        for what, folder in (("release", out), ("private folder", secret)):
-            if real == folder or real in folder.parents:
-                raise UsageError(
-                    f"The {what} {folder} would lie inside the input {path}: name a folder elsewhere."
-                )
-            if folder in real.parents:
-                raise UsageError(
-                    f"The input {path} lies inside the {what} {folder}: name a folder elsewhere."
-                )

@@ -26,7 +26,7 @@ def summary(release: Release, certificate: Mapping[str, Any] | None, seconds: fl
     return {
         "method": release.method.name,
         "publish": release.publish,
-        "k": release.method.min_people,
+        "k": release.method.k,
         "bound": release.guarantee.bound,
         "kind": release.guarantee.kind,
         "claim": str(release.guarantee),

@@ -1,6 +1,6 @@
-"""Partitions, and the one law that they keep.
+"""Partitions of faces, and the law that they must satisfy.
 
-The one law (``check_law``): the published face is constant on each group, each group has at
+The law (``check_law``): the published face is constant on each group, each group has at
 least k distinct subjects, no subject is in two groups.
 """
 
@@ -32,12 +32,12 @@ def as_k(k: object, subjects: int | None = None) -> int:
     try:
         if isinstance(k, bool | np.bool_):
             raise TypeError
-        number = operator.index(k)  # type: ignore[arg-type]  # TypeError is the answer
+        number = operator.index(k)  # type: ignore[arg-type]  # a TypeError is handled below
     except TypeError:
         raise UsageError(f"k must be an integer of at least 2. Got {k!r}.") from None
     if number < 2:
         raise UsageError(
-            f"k must be an integer of at least 2: with k = {number} faces would be published as they are."
+            f"k must be an integer of at least 2: with k = {number} faces would be published unchanged."
         )
     if subjects is not None and subjects < 2:
         raise CannotGuarantee(
@@ -51,19 +51,19 @@ def as_k(k: object, subjects: int | None = None) -> int:
 
 
 def check_law(outputs: ArrayLike, subjects: ArrayLike, k: int, *, allow_several: bool = False) -> float:
-    """Check the one law on who stands behind each published face; return the exact bound.
+    """Check the law on the subjects behind each published face; return the exact bound.
 
     Parameters
     ----------
     outputs : (n,) array
-        What was published for each face: group labels, file hashes, anything with equality.
+        The published face of each row: group labels, file hashes, anything with equality.
     subjects : (n,) array
-        Who each face is.
+        Identity of each face.
     k : int
-        The least number of distinct subjects behind one output.
+        Minimum number of distinct subjects behind one output.
     allow_several : bool
-        A subject may have several outputs if exactly the same subjects are behind each of them: then
-        comparing them tells nothing. For instance a neutral and a smiling face of one group.
+        A subject may have several outputs if exactly the same subjects are behind each of them: comparing
+        those gains an attacker nothing. Example: a neutral and a smiling face of one group.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def check_law(outputs: ArrayLike, subjects: ArrayLike, k: int, *, allow_several:
     if out.shape != who.shape or out.ndim != 1:
         raise UsageError(f"Each output needs one subject. Got {out.size} outputs and {who.size} subjects.")
     if not out.size:
-        raise GuaranteeViolated("There is nothing to check: no face was given.")
+        raise GuaranteeViolated("There is nothing to check: no faces were given.")
     # one row per (output, subject) that occurs, with the number of faces
     pairs, faces = np.unique(np.stack([out, who]), axis=1, return_counts=True)
     people = np.bincount(pairs[0])
@@ -96,14 +96,15 @@ def check_law(outputs: ArrayLike, subjects: ArrayLike, k: int, *, allow_several:
         raise GuaranteeViolated(
             f"A published face stands for {people.min()} distinct subjects, fewer than k = {k}."
         )
-    crowd = pairs[0]
-    if allow_several:  # outputs with the same subjects count as one
+    merged = pairs[0]  # the output, or outputs that count as one
+    if allow_several:
         behind = np.split(pairs[1], np.cumsum(people)[:-1])
-        crowd = np.unique([some.tobytes().hex() for some in behind], return_inverse=True)[1][pairs[0]]
-    spread = np.bincount(np.unique(np.stack([crowd, pairs[1]]), axis=1)[1])
-    if spread.max() > 1:
+        merged = np.unique([some.tobytes().hex() for some in behind], return_inverse=True)[1][pairs[0]]
+    outputs_per_subject = np.bincount(np.unique(np.stack([merged, pairs[1]]), axis=1)[1])
+    if outputs_per_subject.max() > 1:
+        subject = str(names[outputs_per_subject.argmax()])
         raise GuaranteeViolated(
-            f"Subject {str(names[spread.argmax()])!r} is behind {spread.max()} different published faces:"
+            f"Subject {subject!r} is behind {outputs_per_subject.max()} different published faces:"
             " comparing them would narrow the guess."
         )
     return float((faces / np.bincount(out)[pairs[0]]).max())
@@ -111,7 +112,7 @@ def check_law(outputs: ArrayLike, subjects: ArrayLike, k: int, *, allow_several:
 
 @dataclass(frozen=True, eq=False, init=False)
 class Partition:
-    """Groups of faces; it cannot exist unless it keeps the one law.
+    """Groups of faces; creating one that violates the law raises an error.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ class Partition:
     k : int
         Each group has at least k distinct subjects.
     subjects : (n,) array, optional
-        Who each face is; by default every face is another person.
+        Identity of each face; by default every face is another subject.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Folders that hold unfinished work: what a killed process left in one is removed by the next start.
+"""Temporary folders for unfinished work; those of a killed process are removed at the next start.
 
-A process that is killed with SIGKILL cannot tidy up. So the owner of such a folder keeps it locked, the
-lock goes with the process however that ends, and a folder of that kind without a lock has no owner.
+A process that is killed with SIGKILL cannot clean up. Its folder is therefore locked while it is in use: the
+operating system releases the lock however the process ends, and a folder without a lock is abandoned.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = ["remove_ownerless", "scratch_folder"]
 
 @contextmanager
 def scratch_folder(parent: Path, prefix: str, suffix: str = "", *, mode: int = 0o700) -> Iterator[Path]:
-    """Give an empty folder, and remove it at the end unless it was renamed.
+    """Yield an empty folder; remove it at the end unless it was renamed.
 
     Parameters
     ----------
     parent : Path
-        Where it is made; it must be there.
+        The existing folder in which it is created.
     prefix, suffix : str
-        Its name but for eight random digits. Folders of this kind that have no owner are removed first.
+        Its name around eight random digits. Abandoned folders of this kind are removed first.
     mode : int
-        Who may look into it.
+        Its permissions.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def scratch_folder(parent: Path, prefix: str, suffix: str = "", *, mode: int = 0
 
 
 def remove_ownerless(parent: Path, prefix: str, suffix: str = "") -> bool:
-    """Remove the folders of a kind that have no owner any more; return whether all of them are gone."""
+    """Remove the abandoned folders of a kind; return whether none is left."""
     ours = re.compile(rf"{re.escape(prefix)}[0-9a-f]{{8}}{re.escape(suffix)}")
     gone = True
     for path in list(parent.iterdir()) if parent.is_dir() else ():
@@ -66,7 +66,7 @@ def remove_ownerless(parent: Path, prefix: str, suffix: str = "") -> bool:
 
 
 def _locked(parent: Path, prefix: str, suffix: str, mode: int) -> tuple[Path, int | None]:
-    """Make a folder and lock it; another process may sweep it away in between, then make another."""
+    """Create and lock a folder; if another process removes it in between, create another."""
     while True:
         room = parent / f"{prefix}{secrets.token_hex(4)}{suffix}"
         room.mkdir(mode=mode)
@@ -75,7 +75,7 @@ def _locked(parent: Path, prefix: str, suffix: str, mode: int) -> tuple[Path, in
             return room, lock
 
 
-if sys.platform == "win32":  # a folder cannot be locked there: none is taken for abandoned
+if sys.platform == "win32":  # folders cannot be locked there: none counts as abandoned
 
     def _lock(path: Path) -> int | None:
         return None
@@ -84,10 +84,10 @@ else:
     import fcntl
 
     def _lock(path: Path) -> int | None:
-        """Return a handle that holds the lock of a folder; None if another process holds it, or may."""
+        """Lock a folder and return the handle; None if it is locked or cannot be opened."""
         try:
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError:  # it is gone, or another user's
+        except OSError:  # removed, or owned by another user
             return None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

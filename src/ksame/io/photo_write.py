@@ -1,4 +1,4 @@
-"""Files that carry pixels only, in folders that appear whole or not at all."""
+"""Encode images without metadata, and write folders completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from ksame.core import scratch
 from ksame.core.errors import KSameError, UsageError
 from ksame.core.text import fit_name
-from ksame.io.find import is_release_folder
+from ksame.io.sources import is_release_folder
 
-FILE_TIMESTAMP = 315_532_800  # 1980-01-01 00:00 UTC, the first moment that zip files can hold
+FILE_TIMESTAMP = 315_532_800  # 1980-01-01 00:00 UTC, the earliest time that zip files can store
 
 
 def encode_png(rgb: NDArray[np.uint8]) -> bytes:
-    """Return a picture as PNG: equal pixels give equal bytes, and there is no metadata.
+    """Encode an image as PNG: equal pixels give equal bytes, without metadata.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def encode_png(rgb: NDArray[np.uint8]) -> bytes:
     return encode(rgb, ".png")
 
 
-_SETTINGS = {  # how, and the most pixels a side that the format or its library holds
+_SETTINGS = {  # parameters, and the longest side in pixels that the format or its library supports
     ".jpeg": ([cv2.IMWRITE_JPEG_QUALITY, 95], 65_500),
     ".jpg": ([cv2.IMWRITE_JPEG_QUALITY, 95], 65_500),
     ".png": ([cv2.IMWRITE_PNG_COMPRESSION, 4], 1_000_000),
@@ -41,29 +41,29 @@ _SETTINGS = {  # how, and the most pixels a side that the format or its library 
 
 
 def encode(rgb: NDArray[np.uint8], suffix: str) -> bytes:
-    """Return a picture as ``.png``, ``.jpg``, ``.jpeg`` or ``.webp``, the types ``metadata_of`` can check.
+    """Encode an image as ``.png``, ``.jpg``, ``.jpeg`` or ``.webp``, the types ``metadata_of`` can check.
 
     Parameters
     ----------
     rgb : (h, w, 3) uint8
-        The picture.
+        The image.
     suffix : str
-        The ending of the file's name, in any case.
+        The suffix of the file's name, in upper or lower case.
     """
     if suffix.lower() not in _SETTINGS:
-        raise UsageError(f"Pictures are written as {', '.join(sorted(_SETTINGS))}. Got {suffix!r}.")
+        raise UsageError(f"Images are written as {', '.join(sorted(_SETTINGS))}. Got {suffix!r}.")
     if rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.dtype != np.uint8 or not rgb.size:
-        raise UsageError(f"A picture must be (h, w, 3) uint8. Got {rgb.shape} {rgb.dtype}.")
-    how, most = _SETTINGS[suffix.lower()]
+        raise UsageError(f"An image must be (h, w, 3) uint8. Got {rgb.shape} {rgb.dtype}.")
+    parameters, side_max = _SETTINGS[suffix.lower()]
     bgr = np.ascontiguousarray(rgb[:, :, ::-1])
-    done, data = cv2.imencode(suffix.lower(), bgr, how) if max(rgb.shape) <= most else (False, b"")
+    done, data = cv2.imencode(suffix.lower(), bgr, parameters) if max(rgb.shape) <= side_max else (False, b"")
     if not done:
-        raise UsageError(f"A picture of {rgb.shape[1]} x {rgb.shape[0]} is too large for {suffix}.")
+        raise UsageError(f"An image of {rgb.shape[1]} x {rgb.shape[0]} is too large for {suffix}.")
     return bytes(data)
 
 
 def decode(data: bytes) -> NDArray[np.uint8]:
-    """Return the pixels (h, w, 3) of a file that ``encode`` made: what a reader of it will see.
+    """Return the pixels (h, w, 3) of a file that ``encode`` made, as a reader will see them.
 
     Examples
     --------
@@ -75,19 +75,19 @@ def decode(data: bytes) -> NDArray[np.uint8]:
 
 
 def publish_folder(folder: str | Path, write: Callable[[Path], None], *, overwrite: bool = False) -> None:
-    """Make a folder whole or not at all: fill a hidden sibling, then move it into place.
+    """Write a folder completely or not at all: fill a hidden sibling, then rename it.
 
-    On any exception nothing is left; what a killed run left is removed by the next one. All files
-    get the same time, so that their order of writing is not told.
+    After an exception nothing is left; the folder of a killed run is removed by the next one. All files get
+    the same time, so that the order of writing is not disclosed.
 
     Parameters
     ----------
     folder : str or Path
-        The folder to make; it must be new or empty.
+        The folder to write; it must be new or empty.
     write : callable
-        Is given the empty hidden folder and fills it.
+        Called with the empty hidden folder, which it fills.
     overwrite : bool
-        Replace a folder that ksame wrote before; another's is never touched.
+        Replace a folder that ksame wrote; any other folder is never replaced.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def publish_folder(folder: str | Path, write: Callable[[Path], None], *, overwri
 
 
 def clear_partial(folder: Path) -> bool:
-    """Remove what killed runs that were to make this folder left; return whether no run is making it now."""
+    """Remove what killed runs left of this folder; return whether no other run is writing it."""
     return scratch.remove_ownerless(folder.parent, _prefix(folder), ".partial")
 
 
@@ -120,19 +120,19 @@ def _check_target(target: Path, overwrite: bool) -> None:
     if target.is_dir() and not any(target.iterdir()):
         return
     if target.exists() and not overwrite:
-        raise UsageError(f"{str(target)!r} is there already: choose another folder, or allow to overwrite.")
-    if target.exists() and not is_release_folder(target):  # it may hold the originals
+        raise UsageError(f"{str(target)!r} exists already: choose another folder, or allow to overwrite it.")
+    if target.exists() and not is_release_folder(target):  # it may contain the originals
         raise UsageError(f"{str(target)!r} was not written by ksame and is not overwritten: remove it first.")
 
 
 def _prefix(target: Path) -> str:
-    """Return how the hidden names beside a folder begin; eight digits of the run and a role follow."""
+    """Return the prefix of hidden siblings of a folder; eight digits of the run and a role follow."""
     room = len(".01234567.replaced")
     return fit_name(f".{target.name}", room * "-")[:-room] + "."
 
 
 def _set_times_and_sync(folder: Path) -> None:
-    """Give all files and folders one time and put them on the disk."""
+    """Set one time on all files and folders and flush them to the disk."""
     for here, _, files in os.walk(folder, topdown=False):
         for path in (*(Path(here, name) for name in files), Path(here)):
             os.utime(path, (FILE_TIMESTAMP, FILE_TIMESTAMP))
@@ -149,8 +149,8 @@ def sync_to_disk(path: Path) -> None:
 
 
 def _swap(partial: Path, target: Path) -> None:
-    """Move the folder into place; an older one is removed only when the new one is there."""
-    # a fresh name each run: two runs at once cannot get at the same folder
+    """Move the folder into place; an older one is removed only after that."""
+    # a new name in each run: two runs at once must not use the same folder
     old = target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}.replaced")
     if target.exists():
         target.rename(old)

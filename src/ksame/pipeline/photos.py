@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from ksame.analysis.identify import IdentifiedPhotos, identify_faces, read_subject_hints
 from ksame.analysis.photos import analyse_photos
+from ksame.analysis.strata import check_label
 from ksame.core.context import Context
 from ksame.core.options import Options, option
 from ksame.core.partition_type import check_law
@@ -34,10 +35,11 @@ class Photos(Options):
 
     def identify(self, method: Method[Any], output: Output, context: Context) -> IdentifiedPhotos:
         """Find the faces of all photos and give each its subject."""
-        hints = read_subject_hints(self.sources, self.subjects, method.min_people)
-        method.check_labels(hints.labels)
+        hints = read_subject_hints(self.sources, self.subjects, method.k)
+        if method.select is not None:
+            check_label(method.select, hints.labels)
         found = analyse_photos(self.sources, context, scale=method.registered_scale, effort=output.effort)
-        return identify_faces(found, hints, method.min_people, context)
+        return identify_faces(found, hints, method.k, context)
 
     def plan(self, people: IdentifiedPhotos, method: Method[Any], context: Context) -> Plan:
         """Return the plan of the method."""
@@ -93,4 +95,4 @@ def _check_portraits(published: PublishedFiles, people: IdentifiedPhotos, method
     """Raise unless the law holds on the bytes that are published."""
     hashes = [hashlib.sha256(published.files[name]).hexdigest() for name in published.names]
     several = getattr(method, "expression", "drop") == "keep"  # a neutral and a smiling face of one group
-    check_law(hashes, people.subject, method.min_people, allow_several=several)
+    check_law(hashes, people.subject, method.k, allow_several=several)

@@ -12,13 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ksame import io
 from ksame.core.arrays import ProgressCallback
 from ksame.core.context import Context, ignore_progress
 from ksame.core.errors import UsageError
 from ksame.core.guarantee import Guarantee
 from ksame.core.options import Options, route_options
-from ksame.io.sources import ImageInput, find_sources
+from ksame.io.sources import ImageInput, find_inputs
 from ksame.methods import METHODS, Method
 from ksame.models import weights
 from ksame.models.recognisers import VERIFIERS
@@ -188,12 +187,14 @@ def find_output(method: Method[Any], publish: str | None, media: Sequence[Medium
 
 def find_media(inputs: Sequence[ImageInput], *, in_order: bool = False) -> list[Medium]:
     """Return the photos and the videos among files, folders and arrays."""
-    videos = tuple(io.find_videos(item for item in inputs if isinstance(item, str | Path)))
-    media: list[Medium] = [Videos(files=videos)] if videos else []
-    paths = {video.path for video in videos}
-    rest = [item for item in inputs if not isinstance(item, str | Path) or Path(item) not in paths]
-    sources = find_sources(rest, in_order=in_order, may_be_none=bool(videos))
-    return [Photos(sources=tuple(sources)), *media] if sources else media
+    photos, videos = find_inputs(inputs, in_order=in_order)
+    if not photos and not videos:
+        raise UsageError(
+            "There are no photos or videos among the inputs: give image or video files, or folders that"
+            " contain some."
+        )
+    media: list[Medium] = [Photos(sources=tuple(photos))] if photos else []
+    return [*media, Videos(files=tuple(videos))] if videos else media
 
 
 def _check(media: Sequence[Medium], method: Method[Any], output: Output) -> None:

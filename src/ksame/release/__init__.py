@@ -27,6 +27,7 @@ from ksame.release.writer import (
     as_written,
     check_folders,
     clear_unfinished,
+    open_folders,
 )
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "as_written",
     "check_folders",
     "clear_unfinished",
+    "open_folders",
     "read_faceless",
     "read_failures",
     "read_manifest",

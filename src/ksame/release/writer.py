@@ -7,7 +7,7 @@ import json
 import os
 import platform
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -104,7 +104,7 @@ class Release:
             "format": FORMAT,
             "method": {"name": self.method.name, **self.method.public_settings()},
             "publish": self.publish,
-            "k": self.method.min_people,
+            "k": self.method.k,
             "kind": self.guarantee.kind,
             "bound": self.guarantee.bound,
             "scope": self.guarantee.scope,
@@ -228,6 +228,38 @@ def _make_deferred(name: str, file: DeferredFile, into: Path | None) -> tuple[st
         return "", made
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest(), made
+
+
+def open_folders(
+    folder: str | Path,
+    private: str | Path | None = None,
+    *,
+    inputs: Iterable[str | Path] = (),
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> tuple[Path, Path]:
+    """Return the absolute release and private folders before the long work, cleared of interrupted runs.
+
+    Raises
+    ------
+    UsageError
+        If they cannot be used, or would lie among the inputs or over them.
+    """
+    out, secret = check_folders(folder, private, overwrite=overwrite or dry_run)
+    for path in inputs:
+        real = Path(os.path.realpath(path))  # a link that leads to itself is for the reader to report
+        for what, folder in (("release", out), ("private folder", secret)):
+            if real == folder or real in folder.parents:
+                raise UsageError(
+                    f"The {what} {folder} would lie inside the input {path}: name a folder elsewhere."
+                )
+            if folder in real.parents:
+                raise UsageError(
+                    f"The input {path} lies inside the {what} {folder}: name a folder elsewhere."
+                )
+    if not dry_run:
+        clear_unfinished(out, secret)
+    return out, secret
 
 
 def check_folders(

@@ -68,9 +68,11 @@ class MeanFaceRenderer:
         """Blend the new faces into a photo; the largest face is nearest and painted last."""
         for face in faces[::-1].tolist():
             new = self._drawn(face)
-            posed = self.space.pose(new.shape[:MESH] / (new.rgb.shape[1] / FRAME.width), self.shapes[face])
+            posed = self.space.transfer_pose(
+                new.shape[:MESH] / (new.rgb.shape[1] / FRAME.width), self.shapes[face]
+            )
             image = blend_scene(
-                image, self.points[face], new, posed, self.space.ringed, composite=self.composite
+                image, self.points[face], new, posed, self.space.ring_triangles, composite=self.composite
             )
         return Rendered(image, replaced_boxes(self.points[faces]))
 
@@ -124,7 +126,7 @@ def _mean_face(
     """Draw the mean of some faces at the resolution of the photos, one photo of each person."""
     one = _best_photo_each(rows, faces.subject, penalty)
     shares = np.full(len(one), 1 / len(one))
-    return draw_mean_face(faces.rgb[one], with_ring(shapes[one]), shares, space.ringed)
+    return draw_mean_face(faces.rgb[one], with_ring(shapes[one]), shares, space.ring_triangles)
 
 
 def _apply_code_changes(space: AppearanceSpace, face: Surrogate, codes: FloatArray) -> list[Surrogate]:
@@ -132,10 +134,10 @@ def _apply_code_changes(space: AppearanceSpace, face: Surrogate, codes: FloatArr
     limit = MAX_CODE_DEVIATIONS * space.deviation
     codes = np.clip(codes, -limit, limit)
     scale = face.rgb.shape[1] / FRAME.width
-    moved = with_ring(separate_lips(face.shape[:MESH] + space.shape_change(codes) * scale))
+    moved = with_ring(separate_lips(face.shape[:MESH] + space.shape_offset(codes) * scale))
     at = with_ring(space.small_shape)
     return [
-        apply_variation(face, shape, space.texture_change(code), at, space.ringed)
+        apply_variation(face, shape, space.texture_offset(code), at, space.ring_triangles)
         for shape, code in zip(moved, codes, strict=True)
     ]
 

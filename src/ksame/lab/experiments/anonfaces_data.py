@@ -113,7 +113,7 @@ def _portrait(
     """Return a group's face as ksame publishes it, and its landmarks [A eq. 1]."""
     w = np.ones(len(rows)) if weights is None else weights[rows]
     face = portrait.draw_mean_face(
-        view.faces.rgb[rows], with_ring(view.points[rows]), w / w.sum(), view.space.ringed
+        view.faces.rgb[rows], with_ring(view.points[rows]), w / w.sum(), view.space.ring_triangles
     )
     return portrait.draw_portrait(face), face.shape[:MESH]
 

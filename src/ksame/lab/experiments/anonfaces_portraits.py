@@ -63,7 +63,7 @@ class StyleReader(NamedTuple):
     @property
     def codes(self) -> FloatArray:
         """The styles (n, d)."""
-        return self.space.mean + self.space.whitened(self.read) @ self.space.down @ self.space.up
+        return self.space.mean + self.space.whiten(self.read) @ self.space.down @ self.space.up
 
     def means(
         self, view: NeutralFaces, groups: Partition, *, adjust: bool = False, rng: int | None = None
@@ -117,7 +117,7 @@ def style_reader(view: NeutralFaces) -> StyleReader | WeightsError:
     except WeightsError as error:
         return error
     space = GeneratorSpace.bundled()
-    space.check(generator)
+    space.check_generator(generator)
     return StyleReader(space, generator, extract_features(view.faces))
 
 

@@ -17,6 +17,7 @@ from ksame.attack.classic import SIDE
 from ksame.attack.recognisers import RECOGNISERS, Recogniser
 from ksame.attack.score import score
 from ksame.core.arrays import FloatArray
+from ksame.core.context import parallel_map
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import (
     BACKGROUND_GREY,
@@ -29,7 +30,6 @@ from ksame.core.geometry import (
     to_frame,
     transform,
 )
-from ksame.core.parallel import parallel_map
 from ksame.lab.experiments.base import ExperimentData, ExperimentResult
 from ksame.lab.experiments.plots import bars, figure, lines, means
 from ksame.methods.obscure import METHODS, obscure
@@ -196,11 +196,11 @@ def _replace_face(data: ExperimentData, new: Sequence[Surrogate], deform: bool, 
     photo, points = _photo(data, row), data.faces.points[row].copy()
     face, space = new[row], AppearanceSpace.bundled()
     shape = landmarks_on_frame(data.faces[[row]])[0]
-    posed = space.pose(face.shape[:MESH] * FRAME.width / face.rgb.shape[1], shape)
+    posed = space.transfer_pose(face.shape[:MESH] * FRAME.width / face.rgb.shape[1], shape)
     placed = transform(similarity(posed[list(STABLE_POINTS)], points[list(STABLE_POINTS)]), posed)
     if not deform:  # a contour that is there already moves nothing
         points[list(OVAL)] = placed[list(OVAL)]
-    scene = blend.blend_scene(photo, points, face, posed, space.ringed, composite="poisson")
+    scene = blend.blend_scene(photo, points, face, posed, space.ring_triangles, composite="poisson")
     return _PhotoFace(scene, placed, face.rgb, face.shape[:MESH])
 
 

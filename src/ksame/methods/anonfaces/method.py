@@ -120,7 +120,7 @@ class AnonFaces(GroupMethod):
         rng = context.rng()
         groups = select(near, self.k, label=label, partition=self.partition, subjects=subjects, rng=rng)
         found = draw_portraits(
-            space, generator, space.mean + space.whitened(read) @ space.down @ space.up, attributes, members,
+            space, generator, space.mean + space.whiten(read) @ space.down @ space.up, attributes, members,
             groups, random_weights=RANDOM_WEIGHT_SHARE / float(groups.people.max()), plain=self.plain,
             rng=rng, jobs=context.jobs, progress=context.progress,
             grey=[number for number, rows in enumerate(groups.groups) if seen.grey[rows].all()],
@@ -168,7 +168,7 @@ class AnonFaces(GroupMethod):
         bundled = self.generator == "bundled"
         space = GeneratorSpace.bundled() if bundled else GeneratorSpace.load(self.generator_map)
         generator = ImageGenerator.bundled() if bundled else ImageGenerator.load(self.generator)
-        space.check(generator)
+        space.check_generator(generator)
         return space, generator
 
     def features(self, people: IdentifiedPhotos, space: GeneratorSpace, context: Context) -> FaceFeatures:
@@ -185,7 +185,7 @@ def analyse_faces(faces: FaceSet, space: GeneratorSpace, context: Context) -> Fa
         some = faces[block]
         grey = np.array([is_monochrome(rgb) for rgb in some.rgb])
         read = extract_features(some)
-        read[grey] = space.without_colour(read[grey])
+        read[grey] = space.remove_colour(read[grey])
         return read, portrait_attributes(some, read, space), embed_registered(some, who, read), grey
 
     found = list(context.map(look, blocks, stage="looking at faces"))

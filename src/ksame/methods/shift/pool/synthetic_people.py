@@ -150,9 +150,11 @@ class _IdentitySampler:
         random = self.guide.mean + _TRUNCATION * (np.tile(styles, 2) - self.guide.mean)
         codes = []
         for some in np.split(random, n):
-            target, to = self._wish(), self.guide.told(some)
+            target, to = self._wish(), self.guide.predict_attributes(some)
             to[:, [ATTRIBUTES.index(name) for name in target]] = list(target.values())
-            codes.append(self.guide.steered(some[self.guide.effort(some, to).argmin()], target))
+            codes.append(
+                self.guide.set_attributes(some[self.guide.attribute_cost(some, to).argmin()], target)
+            )
         return np.stack(codes)
 
     def _wish(self) -> Mapping[str, float]:
