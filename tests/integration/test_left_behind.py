@@ -33,7 +33,7 @@ MOMENTS = {
         "    die()\n"
         "m.io.write_video = lambda clip, path, drawn, **how: write(clip, path, some(drawn), **how)"
     ),
-    "when the mapping is written": "from ksame.io import photo_write as m\nm._set_times_and_sync = die",
+    "when the mapping is written": "from ksame.core import folders as m\nm._set_times_and_sync = die",
 }
 
 
@@ -81,7 +81,7 @@ def test_a_run_that_is_refused_removes_them_too(people, tmp_path):
 def test_a_run_leaves_that_of_another_one_alone(people, tmp_path):
     """Two runs at once to one folder: the second may fail, and neither spoils what the other writes."""
     how = ("run", people, "-o", tmp_path / "out", "--subjects", "prefix", "--method", "ksame-pixel", "-q")
-    wait = "import time\nfrom ksame.io import photo_write as m\nseal = m._set_times_and_sync\n"
+    wait = "import time\nfrom ksame.core import folders as m\nseal = m._set_times_and_sync\n"
     wait += "def slow(folder):\n    print('here', flush=True)\n    sys.stdin.readline()\n    seal(folder)\n"
     code = f"import sys\n{wait}m._set_times_and_sync = slow\nfrom ksame.cli import main\nmain()"
     command = [sys.executable, "-c", code, *map(str, how)]

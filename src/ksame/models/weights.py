@@ -21,7 +21,7 @@ from typing import IO
 
 import platformdirs
 
-from ksame.core import scratch
+from ksame.core import folders
 from ksame.core.errors import UsageError, WeightsError
 from ksame.models.catalogue import CATALOGUE, Weight
 from ksame.models.download import download_package, failure_reason, rejected_digest
@@ -125,7 +125,7 @@ def unfinished() -> Iterator[Path]:
     """Yield an empty folder in the cache for files that are moved to their place once they are complete."""
     home = folder()
     home.mkdir(parents=True, exist_ok=True)
-    with scratch.scratch_folder(home, UNFINISHED) as room:
+    with folders.scratch_folder(home, UNFINISHED) as room:
         yield room
 
 
