@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ksame import io
-from ksame.analysis import subjects as people
+from ksame.analysis import identify as people
 from ksame.attack.embed import FaceEmbeddings, FeatureCallback, embed_faces
 from ksame.attack.recognisers import Recogniser
 from ksame.core.arrays import FloatArray, IntArray, ProgressCallback

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ksame import io
-from ksame.analysis.subjects import read_person_labels
+from ksame.analysis.identify import read_person_labels
 from ksame.attack import background
 from ksame.attack.embed import embed_faces
 from ksame.attack.recognisers import Recogniser, choose_recognisers

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame.analysis.tracking.propagate import MIN_PRESENCE, eye_distance_and_turn, find_mesh_in_box, mesh_box
+from ksame.analysis.tracking.propagate import MIN_PRESENCE, find_mesh_in_box, mesh_box
 from ksame.core.arrays import FloatArray, IntArray, RandomState
 from ksame.core.errors import CannotGuarantee
 from ksame.core.faces import FaceView
+from ksame.core.geometry import eye_distance_and_turn
 from ksame.core.parallel import map_pairs
 from ksame.methods.shift.likeness import (
     DISSIMILAR_POOL_SHARES,
