@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ksame import io
 from ksame.attack.recognisers import euclidean
-from ksame.attack.score import Result, score, verdict
+from ksame.attack.score import AttackResult, score, verdict
 from ksame.audit.report import charts
 from ksame.audit.report.page import page
 from ksame.audit.report.result import ImagePair, Report
@@ -57,7 +57,7 @@ def certificate(guarantee: Guarantee | None = None, **more: Any) -> dict[str, An
 CODE = certificate(Guarantee("k-anonymity", 5, 0.2, "code"))
 
 
-def attacked(*, noise: float, people: int = 60, bound: float | None = 0.2, **names: str) -> Result:
+def attacked(*, noise: float, people: int = 60, bound: float | None = 0.2, **names: str) -> AttackResult:
     """Attack codes that are the originals and noise: the more of it, the fewer are named."""
     rng = np.random.default_rng(5)
     originals = rng.normal(size=(people, 8))
@@ -67,7 +67,7 @@ def attacked(*, noise: float, people: int = 60, bound: float | None = 0.2, **nam
     return score(euclidean, originals, probes, who, who, bound=bound, **named)
 
 
-def groups(people: int = 60, **names: str) -> Result:
+def groups(people: int = 60, **names: str) -> AttackResult:
     """Attack groups of five that share a code."""
     rng = np.random.default_rng(6)
     originals = rng.normal(size=(people, 8)) + 20 * rng.normal(size=(people // 5, 8)).repeat(5, axis=0)
@@ -209,12 +209,12 @@ shares = st.floats(0, 1, allow_nan=False)
 
 
 @st.composite
-def any_results(draw: st.DrawFn) -> Result:
+def any_results(draw: st.DrawFn) -> AttackResult:
     low, rate, high = sorted(draw(st.tuples(shares, shares, shares)))
     bound = draw(st.sampled_from([0.2, 1.0]))
     attack = draw(st.sampled_from(["naive", "group", "intersection", "new one"]))
     judged = verdict(low, high, bound if bound < 1 else None)
-    return Result(attack, "sface", rate, low, high, 0.01, bound, judged, 50, 100, 50, 0.0)
+    return AttackResult(attack, "sface", rate, low, high, 0.01, bound, judged, 50, 100, 50, 0.0)
 
 
 @given(
@@ -224,7 +224,7 @@ def any_results(draw: st.DrawFn) -> Result:
     residual=st.integers(0, 2),
 )
 def test_held_is_said_only_of_what_verifies_covers_the_files_and_was_not_broken(
-    results: list[Result], scope: Any, broken: str, residual: int
+    results: list[AttackResult], scope: Any, broken: str, residual: int
 ) -> None:
     claim = certificate(Guarantee("k-anonymity", 5, 0.2, scope))
     found = make_headline(

@@ -144,7 +144,7 @@ def embed(recogniser: str, rgb: NDArray[np.uint8], points: ArrayLike) -> NDArray
 
 
 def check_finite(recogniser: str, codes: FloatArray) -> FloatArray:
-    """Return embeddings, or raise if one is not finite: it would match nobody and count as one more person."""
+    """Return embeddings, or raise if one is not finite: it would match nobody and count as a new person."""
     if not np.isfinite(codes).all():
         raise WeightsError(f"{recogniser} gave a code that is not finite on this machine: use another one.")
     return codes

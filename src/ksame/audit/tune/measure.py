@@ -15,8 +15,8 @@ from ksame.analysis.strata import predict_attributes
 from ksame.attack.embed import embed_faces
 from ksame.attack.recognisers import Recogniser
 from ksame.attack.score import score
-from ksame.audit.utility.measures import entropy
-from ksame.audit.utility.slices import clean_labels as given
+from ksame.audit.utility.figures import entropy
+from ksame.audit.utility.measures import clean_labels as given
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.errors import WeightsError
 from ksame.core.faces import FaceSet

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ksame.analysis.strata import predict_attributes
 from ksame.attack.recognisers import Recogniser, choose_recognisers
 from ksame.attack.score import score
-from ksame.audit.utility.slices import clean_labels
+from ksame.audit.utility.measures import clean_labels
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.errors import WeightsError
 from ksame.core.faces import FaceSet, Space
