@@ -213,7 +213,7 @@ def report_of(name: str) -> Report:
     return Report(
         {"method": name, "claim": name, "assumptions": [name]}, (f"checked {name}",), (name,), "",
         (result,), utility, {"yunet": 1.0}, 0, notes=(f"{name}: noted",), record={name: [name]},
-        films=(film,),
+        videos=(film,),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,12 +110,12 @@ class AttackInputs:
     embedded: EmbeddedPairs
     gallery: Gallery
 
-    @property
+    @cached_property
     def photos(self) -> list[str]:
         """The photo that each published face was made from."""
         return [path_of(self.pairs.sources[row.input]) for row in self.pairs.rows]
 
-    @property
+    @cached_property
     def has_other_photos(self) -> bool:
         """Whether the gallery holds the very photos, and others of the same people besides."""
         return self.shows_other_photos(self.gallery.subjects, self.gallery.photos)
@@ -142,6 +143,16 @@ class AttackInputs:
         } | more
 
 
+class Imitation(NamedTuple):
+    """The attacker's photos of people of the release, and these de-identified in the same way."""
+
+    rows: IntArray  # of the gallery
+    faces: FaceEmbeddings  # what the method made of each
+    subjects: list[str]
+    photos: list[str]
+    differences: tuple[str, ...]  # sentences on how the imitation differs from the method
+
+
 def path_of(photo: Source) -> str:
     """Return the file of a photo, however its path was written."""
     return str(photo.pixels.resolve() if isinstance(photo.pixels, Path) else photo.name)
@@ -156,18 +167,19 @@ def embed_pairs(
 ) -> EmbeddedPairs:
     """Embed all originals and all published images, each once."""
     names, sources = list(pairs.sources), list(pairs.sources.values())
-    number = {name: i for i, name in enumerate(names)}
-    old = request.embed(sources, "embedding the originals", recognisers=recognisers, features=features)
-    before = old.rows(old.by_size([number[row.input] for row in pairs.rows]))
     published = sorted({row.output for row in pairs.rows})
-    place = {name: i for i, name in enumerate(published)}
-    output = [place[row.output] for row in pairs.rows]
     outputs = [Source(name, claim.folder / name) for name in published]
-    placed = {} if claim.is_portrait else before.meshes_by_image(output)
+    number = {name: i for i, name in enumerate(names)}
+    place = {name: i for i, name in enumerate(published)}
+    original, output = [number[row.input] for row in pairs.rows], [place[row.output] for row in pairs.rows]
+    in_place, is_portrait = claim.in_place, claim.is_portrait
+    old = request.embed(sources, "embedding the originals", recognisers=recognisers, features=features)
+    before = old.rows(old.by_size(original))
+    placed = {} if is_portrait else before.meshes_by_image(output)
     new = request.embed(
         outputs, "embedding the release", recognisers=recognisers, features=features, placed=placed
     )
-    after = new.rows(new.match_boxes(output, before.xyxy, in_place=claim.in_place))
+    after = new.rows(new.match_boxes(output, before.xyxy, in_place=in_place))
     return EmbeddedPairs(
         before,
         after,

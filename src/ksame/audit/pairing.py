@@ -305,15 +305,19 @@ def _gallery_subjects_by_rule(names: Sequence[str], rule: str) -> list[str]:
     if rule == "folder":
         return [str(path if path.parent == PurePosixPath(".") else path.parent) for path in paths]
     person = _read_subjects(rule)
-    return [person.get(str(path)) or person.get(path.name) or str(path) for path in paths]
+    count = Counter(path.name for path in paths)
+    by_base = {path: person.get(path.name) for path in paths if count[path.name] == 1}
+    return [person.get(str(path)) or by_base.get(path) or str(path) for path in paths]
 
 
 def _read_subjects(file: str) -> dict[str, str]:
     """Return the person of each photo that a csv lists; it may list others than those at hand."""
     try:
         with Path(file).open(newline="", encoding="utf-8-sig") as stream:
-            rows = list(csv.DictReader(stream, restval=""))
-            return {str(PurePosixPath(row["file"].strip())): row["subject"].strip() for row in rows}
+            table = csv.DictReader(stream, restval="")
+            if not {"file", "subject"} <= set(table.fieldnames or ()):
+                raise KeyError("file, subject")
+            return {str(PurePosixPath(row["file"].strip())): row["subject"].strip() for row in table}
     except (OSError, UnicodeDecodeError, csv.Error, KeyError) as error:
         raise UsageError(
             f"{file} cannot be read as a csv with the columns file and subject: {error}."

@@ -89,15 +89,17 @@ def audit(
         report.attacks.head()
         report.save("out/report.html")
     """
+    folders = [Path(p) for p in ([originals] if isinstance(originals, str | Path) else originals)]
     recognisers, missing = choose_recognisers(attackers)
     notes = (*missing, *missing_notes())
     secret = find_private(release, private)
     claim = read_claim(release, secret, k=k)
     if not claim.files:
         raise UsageError(f"There are no images in {release}: nothing can be attacked.")
+    has_videos = bool(claim.videos)
     request = AuditRequest(
         recognisers=recognisers,
-        originals=[Path(p) for p in ([originals] if isinstance(originals, str | Path) else originals)],
+        originals=folders,
         private=secret,
         gallery=gallery,
         subjects=subjects,
@@ -109,7 +111,7 @@ def audit(
         jobs=jobs,
         progress=progress,
     )
-    if not claim.videos:
+    if not has_videos:
         return _audit_photos(claim, request)
     from ksame.audit.video.video_audit import audit_videos, merge_reports  # here: it brings the tracking
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from ksame import attack
 from ksame.attack import AttackResult
 from ksame.attack.degradation import study_degradation
-from ksame.attack.embed import FaceEmbeddings
 from ksame.attack.recognisers import Recogniser
 from ksame.attack.score import MAX_RANK
-from ksame.audit.inputs import AttackInputs, path_of
+from ksame.audit.inputs import AttackInputs, Imitation, path_of
 from ksame.audit.pairing import find_private
 from ksame.audit.rerun import can_rerun, rerun_differences, rerun_method
-from ksame.core.arrays import IntArray
 from ksame.core.errors import CannotGuarantee, InputError, UsageError, WeightsError
 from ksame.methods.obscure import METHODS as AD_HOC
 from ksame.release import MappingRow, read_private
@@ -51,52 +49,38 @@ def run_attacks(
 
 def _direct_attacks(inputs: AttackInputs) -> Iterator[AttackResult]:
     """Run the attacks that need nothing but both sides: naive, reverse, and naming the group."""
-    claim = inputs.claim
+    has_other_photos, k = inputs.has_other_photos, inputs.claim.certificate.get("k", 1)
     for one in inputs.request.recognisers:
         codes, options = inputs.codes(one), inputs.options(one)
         result = attack.naive(*codes, **options)
         yield result
-        if inputs.has_other_photos:
-            others = inputs.options(one, photos=inputs.gallery.photos, released_photos=inputs.photos)
-            yield _renamed("naive, other photo", attack.naive(*codes, **others))
+        if has_other_photos:
+            photos = inputs.options(one, photos=inputs.gallery.photos, released_photos=inputs.photos)
+            yield replace(attack.naive(*codes, **photos), attack="naive, other photo")
         yield attack.reverse(*codes, **options)
-        if claim.bound is not None and claim.certificate["k"] <= MAX_RANK:
-            yield attack.top_guesses(result, claim.certificate["k"])
-
-
-def _renamed(name: str, result: AttackResult) -> AttackResult:
-    return replace(result, attack=name)
+        if options["bound"] is not None and k <= MAX_RANK:
+            yield attack.top_guesses(result, k)
 
 
 def _background_attacks(inputs: AttackInputs, past_face: Sequence[Recogniser]) -> Iterator[AttackResult]:
     """Run the recognisers that look past the face: at the background, and at wider crops [S 6.3-6.4]."""
     for one in past_face:
         result = attack.naive(*inputs.codes(one), **inputs.options(one))
-        yield _renamed(one.name.rpartition("-")[0], result)
-
-
-class Imitation(NamedTuple):
-    """The attacker's photos of people of the release, and these de-identified in the same way."""
-
-    rows: IntArray  # of the gallery
-    faces: FaceEmbeddings  # what the method made of each
-    subjects: list[str]
-    photos: list[str]
+        yield replace(result, attack=one.name.rpartition("-")[0])
 
 
 def _parrot_attacks(inputs: AttackInputs) -> tuple[list[AttackResult], list[str]]:
     """De-identify the gallery as the release was, and search that [N 5.2]; or say why not."""
-    certificate = inputs.claim.certificate
-    if not can_rerun(certificate):
-        name = certificate.get("method")
-        why = f"The method {name} cannot be run again on other photos" if name else "The method is not known"
-        return [], [f"{why}, so no parrot attack was tried."]
     try:
         imitation = _imitate(inputs)
     except (CannotGuarantee, InputError, UsageError, WeightsError) as error:
         # a report is passed on, and names no photo
         why = "some of them are the same, or cannot be read." if "'" in str(error) else str(error)
         return [], [f"The method could not be run on the attacker's photos (parrot attack): {why}"]
+    if imitation is None:
+        method = inputs.claim.certificate.get("method")
+        why = f"The method {method} cannot be run on other photos" if method else "The method is not known"
+        return [], [f"{why}, so no parrot attack was tried."]
     if len(set(imitation.subjects)) < 2:
         return [], ["The attacker has photos of one person only, so no parrot attack was tried."]
     results = []
@@ -108,8 +92,8 @@ def _parrot_attacks(inputs: AttackInputs) -> tuple[list[AttackResult], list[str]
         results.append(parrot())
         if inputs.has_other_photos and inputs.shows_other_photos(imitation.subjects, imitation.photos):
             result = parrot(photos=imitation.photos, released_photos=inputs.photos)
-            results.append(_renamed("parrot, other photo", result))
-    return results, list(rerun_differences(certificate))
+            results.append(replace(result, attack="parrot, other photo"))
+    return results, list(imitation.differences)
 
 
 def _parrot(
@@ -119,16 +103,15 @@ def _parrot(
     return attack.parrot(gallery, published, lambda _: imitated, **options)
 
 
-def _imitate(inputs: AttackInputs) -> Imitation:
+def _imitate(inputs: AttackInputs) -> Imitation | None:
     """Run the method of the release on the gallery's photos of its people, and embed what it made."""
     claim, gallery, released = inputs.claim, inputs.gallery, set(inputs.pairs.subjects)
     chosen = [i for i, person in enumerate(gallery.source_subjects) if person in released]
-    made = rerun_method(
-        claim.certificate,
-        [gallery.sources[i] for i in chosen],
-        [gallery.source_subjects[i] for i in chosen],
-        jobs=inputs.request.jobs,
-    )
+    photos, subjects = [gallery.sources[i] for i in chosen], [gallery.source_subjects[i] for i in chosen]
+    if not can_rerun(claim.certificate):
+        return None
+    made = rerun_method(claim.certificate, photos, subjects, jobs=inputs.request.jobs)
+    differences = tuple(rerun_differences(claim.certificate))
     image = {path_of(gallery.sources[i]): number for i, number in zip(chosen, made.image, strict=True)}
     rows = [
         row
@@ -150,6 +133,7 @@ def _imitate(inputs: AttackInputs) -> Imitation:
         faces.rows(found),
         [gallery.subjects[row] for row in rows],
         [gallery.photos[row] for row in rows],
+        differences,
     )
 
 
@@ -175,7 +159,7 @@ def _degradation_attacks(inputs: AttackInputs) -> Iterator[AttackResult]:
     for one in request.recognisers:
         options = inputs.options(one, subjects=gallery.source_subjects)
         codes = originals.codes[one.name], inputs.codes(one)[1], found.codes[one.name]
-        yield _renamed("automatic parrot", _parrot(*codes, **options))
+        yield replace(_parrot(*codes, **options), attack="automatic parrot")
     if (sharpen := study.sharpening()) is None:
         return
     sharper = request.embed(
@@ -188,7 +172,7 @@ def _degradation_attacks(inputs: AttackInputs) -> Iterator[AttackResult]:
     clear = sharper.rows(rows)
     for one in request.recognisers:
         result = attack.naive(inputs.codes(one)[0], clear.codes[one.name], **inputs.options(one))
-        yield _renamed("enhancement", result)
+        yield replace(result, attack="enhancement")
 
 
 def _reconstruction_attacks(inputs: AttackInputs) -> Iterator[AttackResult]:

@@ -43,7 +43,7 @@ def detection_rate(
             hits += found
     if not total:
         raise UsageError("A detection rate needs at least one image.")
-    return {name: float(count / total) for name, count in zip(detectors, hits, strict=True)}
+    return dict(zip(detectors, (hits / total).tolist(), strict=True))
 
 
 def _detects_face(rgb: NDArray[np.uint8], detectors: Sequence[str]) -> NDArray[np.bool_]:

@@ -8,8 +8,6 @@ from typing import Any, Literal, NamedTuple
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import pdist
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedGroupKFold
@@ -28,12 +26,12 @@ __all__ = [
     "COMMONEST_LABEL",
     "MAX_FACES",
     "Figure",
+    "appearance_spread",
     "classify_faces",
-    "connected_rows",
     "diversity",
     "entropy",
     "figures",
-    "has_face",
+    "label_mixture",
     "psnr",
     "squared_error",
     "ssim",
@@ -63,7 +61,11 @@ class Figure(NamedTuple):
 
 
 def figures(
-    before: Columns, after: Columns, classes: Mapping[str, NDArray[np.str_]], together: IntArray
+    before: Columns,
+    after: Columns,
+    is_found: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    classes: Mapping[str, NDArray[np.str_]],
+    together: IntArray,
 ) -> Iterator[Figure]:
     """Yield every measure that the columns permit.
 
@@ -71,12 +73,14 @@ def figures(
     ----------
     before, after : mapping of str to (n, ...)
         What ``face_columns`` measured on each original face and on the face published for it.
+    is_found : (n,) bool, twice
+        Which original and which published faces were found; the columns of others are NaN.
     classes : mapping of str to (n,) str
         What classifiers must predict, "" where it is unknown.
     together : (n,) int
         Faces that must be in one fold of cross-validation.
     """
-    old, new = has_face(before), has_face(after)
+    old, new = is_found
     yield Figure("faces not found (share)", 1.0 - old, 1.0 - new, "less")
     columns = before.keys() & after.keys()
     both = old & new
@@ -94,13 +98,6 @@ def figures(
     for name, parts in (("blendshapes", BLENDSHAPES), ("distances", DISTANCES)):
         if name in columns:
             yield from _expression_figures(before[name], after[name], name, parts)
-
-
-def has_face(columns: Columns) -> NDArray[np.bool_]:
-    """Return which rows (n,) are faces: the others are NaN in every column."""
-    first = [column.reshape(len(column), -1)[:, 0] for column in columns.values()]
-    lost = np.isnan(np.stack([f.astype(np.float64) for f in first]))  # (c, n)
-    return np.asarray(~lost.any(axis=0))
 
 
 def _pixel_figures(before: NDArray[Any], after: NDArray[Any], both: NDArray[np.bool_]) -> Iterator[Figure]:
@@ -243,26 +240,6 @@ _CLASSIFIERS: dict[str, tuple[Any, bool]] = {
 }
 
 
-def connected_rows(*columns: ArrayLike) -> IntArray:
-    """Return a number (n,) for each set of rows that share a value in any of the columns, directly or not.
-
-    Examples
-    --------
-    >>> connected_rows(["A", "A", "B", "C"], ["x", "y", "y", "z"]).tolist()
-    [0, 0, 0, 1]
-    """
-    row = np.arange(len(np.asarray(columns[0])))
-    links, nodes = [], len(row)
-    for column in columns:
-        _, value = np.unique(np.asarray(column), return_inverse=True)
-        links.append(np.stack([row, nodes + value]))
-        nodes += int(value.max(initial=-1)) + 1
-    ends = np.hstack(links)
-    graph = coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(nodes, nodes))
-    _, part = connected_components(graph, directed=False)
-    return np.unique(part[: len(row)], return_inverse=True)[1].astype(np.intp)
-
-
 def _thumbnails(images: NDArray[np.uint8]) -> FloatArray:
     """Return images (n, h, w) as rows (n, 320), each normalised to zero mean and unit contrast."""
     rows = np.stack([cv2.resize(p, _SIZE, interpolation=cv2.INTER_AREA).ravel() for p in images])
@@ -327,6 +304,19 @@ def _check_pairs(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> None:
         raise UsageError(f"Images must be grey and parallel, (n, h, w) both. Got {a.shape} and {b.shape}.")
 
 
+def appearance_spread(
+    before: Columns, after: Columns, subjects: NDArray[Any], rows: NDArray[np.bool_]
+) -> Iterator[tuple[str, float, float]]:
+    """Yield the distances between the faces of some rows, before and after [S table 5.1]."""
+    if "appearance" not in before or "appearance" not in after:
+        return
+    codes = [side["appearance"][rows].astype(np.float64) for side in (before, after)]
+    both = ~np.isnan(np.hstack(codes)).any(axis=1)
+    old, new = (diversity(side[both], subjects[rows][both]) for side in codes)
+    for name in old:
+        yield f"distance between people, {name} (appearance, standard deviations)", old[name], new[name]
+
+
 def diversity(codes: ArrayLike, subjects: ArrayLike) -> dict[str, float]:
     """Return min, max, median, mean and std of the distances between faces of different people [S table 5.1].
 
@@ -353,6 +343,19 @@ def diversity(codes: ArrayLike, subjects: ArrayLike) -> dict[str, float]:
         "mean": float(far.mean()),
         "std": float(apart.std()) if len(apart) else 0.0,
     }
+
+
+def label_mixture(
+    labels: Mapping[str, NDArray[np.str_]], groups: NDArray[Any]
+) -> Iterator[tuple[str, float, float]]:
+    """Yield the entropy of labels in the whole set and within groups, and the pure groups [A 4.4]."""
+    for name, values in labels.items():
+        is_known = values != ""
+        mixed = entropy(values[is_known], groups[is_known])
+        if len(mixed):
+            whole = entropy(values[is_known], np.zeros(int(is_known.sum())))[0]
+            yield f"{name} mixed within groups (entropy, 0 to 1)", float(whole), float(mixed.mean())
+            yield f"groups of one {name} (share)", float("nan"), float((mixed == 0).mean())
 
 
 def entropy(values: ArrayLike, groups: ArrayLike) -> FloatArray:

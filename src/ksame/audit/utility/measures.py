@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.stats import t as student
 
-from ksame.audit.utility.figures import Figure, connected_rows, diversity, entropy, figures, has_face
+from ksame.audit.utility.figures import Figure, appearance_spread, figures, label_mixture
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.errors import UsageError
 from ksame.models.attributes import UNSURE, age_band
@@ -20,8 +22,10 @@ from ksame.models.attributes import UNSURE, age_band
 __all__ = [
     "MIN_PEOPLE",
     "clean_labels",
+    "connected_rows",
     "difference_p_value",
     "face_harm",
+    "has_face",
     "measures",
     "predict_person_labels",
     "slices",
@@ -75,21 +79,24 @@ def measures(
      ['information loss (appearance, standard deviations)', nan, 5.0]]
     """
     faces = _MeasuredSet.of(before, after, subjects, groups, labels)
-    every = list(figures(faces.before, faces.after, faces.classes, faces.together))
+    parts = slices(faces.subjects, faces.given, faces.guessed)
+    classes, together = faces.labels(_CLASSIFIED_LABELS), faces.together
+    group_labels = faces.labels(_GROUP_LABELS) if faces.groups is not None else {}
+    every = list(figures(faces.before, faces.after, faces.is_found, classes, together))
     every += [
         Figure(name, None, np.asarray(hits, np.float64)[faces.order], "less")
         for name, hits in (named or {}).items()
     ]
-    parts = slices(faces.subjects, faces.given, faces.guessed)
     rows: list[tuple[str, float, float, str]] = []
     for name, chosen in parts.items():
         for measure, old, new in _means(
             every, faces.subjects, chosen, least=1 if name == "all" else MIN_PEOPLE
         ):
             rows.append((measure, old, new, name))
-        rows += [(*line, name) for line in faces.spread(chosen)]
-        if name == "all":
-            rows += [(*line, name) for line in faces.mixture()]
+        spread = appearance_spread(faces.before, faces.after, faces.subjects, chosen)
+        rows += [(*line, name) for line in spread]
+        if name == "all" and faces.groups is not None:
+            rows += [(*line, name) for line in label_mixture(group_labels, faces.groups)]
     table = pd.DataFrame(rows, columns=COLUMNS)
     harms = {one.name: face_harm(one) for one in every if one.better != "neither"}
     table.attrs["better"] = {one.name: one.better for one in every if one.better != "neither"}
@@ -149,47 +156,46 @@ class _MeasuredSet:
         )
 
     @property
-    def classes(self) -> dict[str, NDArray[np.str_]]:
-        """What classifiers must predict."""
-        return {self.named(label): self.label(label) for label in _CLASSIFIED_LABELS if self.has(label)}
+    def is_found(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which original and which published faces were found."""
+        return has_face(self.before), has_face(self.after)
 
-    def has(self, label: str) -> bool:
-        """Whether a label is given or was predicted."""
-        return label in self.given or label in self.guessed
+    def labels(self, names: tuple[str, ...]) -> dict[str, NDArray[np.str_]]:
+        """Return some labels (n,), "" where they are unknown; the name says whether one was predicted."""
+        found = {}
+        for name in names:
+            if name in self.given:
+                found[name] = self.given[name]
+            elif name in self.guessed:
+                found[f"{name} (predicted)"] = self.guessed[name]
+        return {name: np.where(values == "unsure", "", values) for name, values in found.items()}
 
-    def label(self, name: str) -> NDArray[np.str_]:
-        """Return a label (n,), "" where it is unknown."""
-        values = self.given.get(name, self.guessed.get(name))
-        assert values is not None
-        return np.where(values == "unsure", "", values)
 
-    def named(self, label: str) -> str:
-        """Return the name of a label, which says whether it was predicted."""
-        return label if label in self.given else f"{label} (predicted)"
+def has_face(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+    """Return which rows (n,) are faces: the others are NaN in every column."""
+    first = [column.reshape(len(column), -1)[:, 0] for column in columns.values()]
+    lost = np.isnan(np.stack([f.astype(np.float64) for f in first]))  # (c, n)
+    return np.asarray(~lost.any(axis=0))
 
-    def spread(self, rows: NDArray[np.bool_]) -> Iterator[tuple[str, float, float]]:
-        """Yield the distances between the faces of some rows, before and after [S table 5.1]."""
-        if "appearance" not in self.before or "appearance" not in self.after:
-            return
-        codes = [side["appearance"][rows].astype(np.float64) for side in (self.before, self.after)]
-        both = ~np.isnan(np.hstack(codes)).any(axis=1)
-        old, new = (diversity(side[both], self.subjects[rows][both]) for side in codes)
-        for name in old:
-            yield f"distance between people, {name} (appearance, standard deviations)", old[name], new[name]
 
-    def mixture(self) -> Iterator[tuple[str, float, float]]:
-        """Yield the entropy of labels in the whole set and within groups, and the pure groups [A 4.4]."""
-        if self.groups is None:
-            return
-        for label in filter(self.has, _GROUP_LABELS):
-            values = self.label(label)
-            is_known = values != ""
-            mixed = entropy(values[is_known], self.groups[is_known])
-            if len(mixed):
-                whole = entropy(values[is_known], np.zeros(int(is_known.sum())))[0]
-                name = self.named(label)
-                yield f"{name} mixed within groups (entropy, 0 to 1)", float(whole), float(mixed.mean())
-                yield f"groups of one {name} (share)", float("nan"), float((mixed == 0).mean())
+def connected_rows(*columns: ArrayLike) -> IntArray:
+    """Return a number (n,) for each set of rows that share a value in any of the columns, directly or not.
+
+    Examples
+    --------
+    >>> connected_rows(["A", "A", "B", "C"], ["x", "y", "y", "z"]).tolist()
+    [0, 0, 0, 1]
+    """
+    row = np.arange(len(np.asarray(columns[0])))
+    links, nodes = [], len(row)
+    for column in columns:
+        _, value = np.unique(np.asarray(column), return_inverse=True)
+        links.append(np.stack([row, nodes + value]))
+        nodes += int(value.max(initial=-1)) + 1
+    ends = np.hstack(links)
+    graph = coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(nodes, nodes))
+    _, part = connected_components(graph, directed=False)
+    return np.unique(part[: len(row)], return_inverse=True)[1].astype(np.intp)
 
 
 def _predict_labels(before: Mapping[str, NDArray[Any]], who: NDArray[Any]) -> dict[str, NDArray[np.str_]]:

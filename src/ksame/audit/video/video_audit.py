@@ -353,7 +353,7 @@ def _describe_losses(clips: Sequence[ClipPair]) -> Iterator[str]:
         )
     untracked = sum(person == "" for clip in clips for person in clip.person)
     if untracked:
-        yield f"{untracked} faces that a detector finds in the originals are in no track, and were not counted."
+        yield f"{untracked} faces that a detector finds in the originals are in no track and do not count."
 
 
 def merge_reports(videos: Report, photos: Callable[[], Report]) -> Report:
