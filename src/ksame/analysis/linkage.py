@@ -16,7 +16,7 @@ from ksame.core.context import Context
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import FRAME, to_frame, transform
 from ksame.models import weights
-from ksame.models.recognisers import RECOGNISERS, embed
+from ksame.models.recognisers import RECOGNISERS, VERIFIERS, embed
 
 __all__ = [
     "ONE_RECOGNISER",
@@ -82,8 +82,8 @@ class LinkingRule:
 
 _REAL, _COPY = "several photos", "a photo and a worse copy of it"
 THREE_RECOGNISERS = LinkingRule(
-    ("sface", "mobilefacenet", "dlib"),
-    (2, 1, 1),
+    VERIFIERS.linking,
+    tuple(RECOGNISERS[name].link_weight for name in VERIFIERS.linking),
     ScoreLine(-0.6, 0.74),
     (LinkingTrial(4, 172, 0.0064, 0.0585, _REAL), LinkingTrial(0, 1018, 0.0, 0.0036, _COPY)),
 )
