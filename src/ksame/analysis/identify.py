@@ -9,11 +9,11 @@ from __future__ import annotations
 import csv
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import cv2
 import numpy as np
@@ -30,7 +30,6 @@ from ksame.core.text import csv_value
 from ksame.io.photos import read_pixels
 from ksame.io.sources import Source
 
-T = TypeVar("T")
 SAME_PHOTO_GREY_LEVELS = 1.5  # mean difference in grey levels under which two small pictures are one
 
 
@@ -92,7 +91,7 @@ class IdentifiedPhotos:
     photos: AnalysedPhotos
     faces: FaceSet
     subject_source: SubjectSource
-    _columns: dict[str, Any] = field(default_factory=dict, repr=False)
+    predicted: dict[str, Any] = field(default_factory=dict, repr=False)  # once, whatever is planned
 
     @classmethod
     def from_faces(cls, faces: FaceSet) -> Self:
@@ -105,13 +104,6 @@ class IdentifiedPhotos:
     def subject(self) -> NDArray[np.str_]:
         """The subject of each face (n,)."""
         return self.faces.subject
-
-    def column(self, name: str, predict: Callable[[], T]) -> T:
-        """Return what is predicted for all faces, once however many plans are made for them."""
-        if name not in self._columns:
-            self._columns[name] = predict()
-        predicted: T = self._columns[name]
-        return predicted
 
     def views(self, max_count: int) -> dict[str, list[FaceView]]:
         """Return up to so many views of each person, in their photos."""
