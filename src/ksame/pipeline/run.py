@@ -21,12 +21,21 @@ from ksame.io.sources import ImageInput, find_inputs
 from ksame.methods import METHODS, Method
 from ksame.models import weights
 from ksame.models.recognisers import VERIFIERS
-from ksame.pipeline.outputs import OUTPUTS, Output
-from ksame.pipeline.photos import Photos
+from ksame.pipeline.photos import OUTPUTS, Output, Photos
 from ksame.pipeline.videos import Videos
 from ksame.release import Private, Release
 
-__all__ = ["Medium", "deidentify", "find_media", "find_method", "prepare", "release_of", "route", "run"]
+__all__ = [
+    "Medium",
+    "default_method",
+    "deidentify",
+    "find_media",
+    "find_method",
+    "prepare",
+    "release_of",
+    "route",
+    "run",
+]
 
 Medium = Photos | Videos
 ONE_RELEASE_ASSUMPTION = "no other release made from photos of these people is compared with this one"
@@ -64,7 +73,6 @@ def run(media: Sequence[Medium], method: Method[Any], output: Output, context: C
 def prepare(method: Method[Any], output: Output, context: Context) -> Context:
     """Return the context with the verifiers named, after fetching every network that the run will need."""
     context = replace(context, verifiers=context.verifiers or VERIFIERS.identity)
-    context.progress("preparing", 0, 1)
     weights.fetch([*output.detectors, *method.networks(context)])
     context.progress("preparing", 1, 1)
     return context
@@ -88,9 +96,7 @@ def release_of(
         verifiers=tuple(name for name in context.verifiers if name in release.networks),
         private=replace(
             release.private,
-            settings={"method": {"name": method.name, **method.settings()}, "publish": output.publish}
-            | dict(release.private.settings)
-            | {"seed": context.seed},
+            settings={**release.private.settings, "seed": context.seed},
         ),
     )
 
@@ -161,7 +167,8 @@ def route(
     done: dict[str, Any] = route_options(
         options, owners, f"{method.name} for {kinds}, published as {output.publish},"
     )
-    return [done[medium.medium] for medium in media], done["method"], done["output"]
+    chosen, published = done.pop("method"), done.pop("output")
+    return list(done.values()), chosen, published
 
 
 def find_method(name: str) -> Method[Any]:
@@ -169,6 +176,17 @@ def find_method(name: str) -> Method[Any]:
     if name not in METHODS:
         raise UsageError(f"There is no method {name!r}: choose one of {', '.join(METHODS)}.")
     return METHODS[name]
+
+
+def default_method(media: Sequence[Medium]) -> Method[Any]:
+    """Return the method for what is not told: it must be one for photos, or one for videos."""
+    kinds = {medium.medium for medium in media}
+    if len(kinds) == 2:
+        raise UsageError(
+            "There are photos and videos in the inputs: give --method shift to release both together, without"
+            " a promise, or release them apart, each with its claim."
+        )
+    return METHODS["shift" if "videos" in kinds else "ksame-m"]
 
 
 def find_output(method: Method[Any], publish: str | None, media: Sequence[Medium]) -> Output:
