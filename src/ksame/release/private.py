@@ -70,22 +70,22 @@ def read_private(folder: str | Path) -> PrivateFolder:
     """Return what a private folder holds; without its other tables, the mapping and the settings."""
     secret = Path(folder)
     try:
+        tables = {"mapping": list(read_csv(secret / "mapping.csv"))}
+        for name in ("failures", "untouched", "faceless"):
+            path = secret / f"{name}.csv"
+            tables[name] = list(read_csv(path)) if path.is_file() else []
         settings = dict(json.loads((secret / "settings.json").read_text(encoding="ascii")))
-        rows = read_csv(secret / "mapping.csv")
-        mapping = [MappingRow(r["input"], r["subject"], int(r["group"]), r["output"]) for r in rows]
-        tables = {name: secret / f"{name}.csv" for name in ("failures", "untouched", "faceless")}
-        there = {name: list(read_csv(path)) if path.is_file() else [] for name, path in tables.items()}
         return PrivateFolder(
-            mapping,
+            [MappingRow(r["input"], r["subject"], int(r["group"]), r["output"]) for r in tables["mapping"]],
             settings,
-            failures=[Failure(r["input"], r["reason"]) for r in there["failures"]],
+            failures=[Failure(r["input"], r["reason"]) for r in tables["failures"]],
             residual=[
                 ResidualRecord(r["output"], int(r["frame"]), float(r["seconds"]), r["box"])
                 if r["frame"]
                 else ResidualRecord(r["output"])
-                for r in there["untouched"]
+                for r in tables["untouched"]
             ],
-            faceless=[Faceless(r["input"], r["output"], int(r["covered"])) for r in there["faceless"]],
+            faceless=[Faceless(r["input"], r["output"], int(r["covered"])) for r in tables["faceless"]],
         )
     except FileNotFoundError as error:
         raise UsageError(f"{error.filename} is missing: give the private folder of this release.") from None
