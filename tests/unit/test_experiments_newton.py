@@ -11,7 +11,7 @@ from ksame.lab.experiments.base import recogniser_codes
 from ksame.lab.experiments.face_images import Window, attackers, cmc_percent, eigenfaces
 from ksame.models import weights
 from ksame.spaces.eigen import principal
-from twice import twice
+from two_photos import two_photo_people
 
 pytestmark = pytest.mark.weights
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.weights
 @pytest.fixture(scope="module")
 def data(recogniser):
     assert weights.cached(recogniser)
-    return twice()
+    return two_photo_people()
 
 
 @pytest.fixture(autouse=True)
