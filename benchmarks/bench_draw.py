@@ -53,7 +53,9 @@ def row(side: int, rounds: int) -> dict[str, Any]:
         "draw_ms": cpu(lambda: mask.draw(view.rgb, view.points, code), rounds),
         "draw_pixel_ms": cpu(lambda: mask.draw(view.rgb, view.points, code, texture="pixel"), rounds),
         "reference_ms": cpu(
-            lambda: blend_scene(view.rgb, view.points, face, model.shape, model.ringed, composite="picture"),
+            lambda: blend_scene(
+                view.rgb, view.points, face, model.shape, model.ring_triangles, composite="picture"
+            ),
             rounds,
         ),
     }

@@ -81,7 +81,9 @@ def drawn_heads(count: int, seed: int, *, spread: float = 0.8, **steer: float) -
             generator.styles(rng.standard_normal((1, generator.noise)))[0] - generator.mean
         )
         code = np.tile(style, 2)
-        rgb = space.draw((space.moved(code, steer) if steer else code)[None], generator, half=True)[0]
+        rgb = space.draw(
+            (space.shift_attributes(code, steer) if steer else code)[None], generator, half=True
+        )[0]
         found = detect(rgb)
         if len(found):
             mesh, presence = predict_meshes(rgb, found[:1])

@@ -126,7 +126,7 @@ def test_the_likeliest_face_is_the_likeliest(faces, found):
     rgb, _ = faces
     enhancer = Enhancer.fit(rgb, found, noise=5.0)
     half = degradation._half_size(rgb).reshape(len(rgb), -1)
-    _, phi, variance = degradation.principal(half, keep=100)
+    _, phi, variance = degradation.principal_components(half, keep=100)
     inside = degradation._inside()
     shape = enhancer.mean.shape
     a = degradation._degraded(phi.reshape(-1, *shape), found)[:, inside].reshape(len(phi), -1)

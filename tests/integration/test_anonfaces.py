@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from ksame.methods.anonfaces.group import NON_COMMERCIAL
 from PIL import Image
 
 import generators
@@ -14,7 +15,6 @@ import ksame
 from ksame.core.errors import CannotGuarantee, GuaranteeViolated, UsageError
 from ksame.core.partition_type import check_law
 from ksame.io import decode
-from ksame.methods.anonfaces.group import NON_COMMERCIAL
 from ksame.methods.anonfaces.measure import measure_portraits
 from ksame.methods.anonfaces.targets import SURE_NEUTRAL_LOGIT, SURE_SMILE_LOGIT
 from ksame.models.detectors import detect
@@ -115,7 +115,7 @@ def actors(tmp_path_factory):
         style = np.tile(draws.styles(rng.normal(size=(1, draws.noise))), 2)[0]
         own = space.mean + 0.6 * (style - space.mean)
         both = [
-            space.steered(own, {"yaw": 0.0, "gender": 4.0, "light": 60.0, "smile": smile})
+            space.set_attributes(own, {"yaw": 0.0, "gender": 4.0, "light": 60.0, "smile": smile})
             for smile in (SURE_NEUTRAL_LOGIT, SURE_SMILE_LOGIT + 1)
         ]
         images = space.draw(np.stack(both), draws, half=True)

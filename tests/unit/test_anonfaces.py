@@ -23,7 +23,7 @@ from ksame.models.detectors import detect
 from ksame.models.generator import ImageGenerator
 from ksame.models.landmarks import predict_meshes
 from ksame.models.recognisers import RECOGNISERS, embed
-from ksame.spaces.generator_space import ATTRIBUTES, BLOCKS, GeneratorSpace, split_features
+from ksame.spaces.generator_space import ATTRIBUTES, FEATURE_BLOCKS, GeneratorSpace, split_features
 
 A = len(ATTRIBUTES)
 
@@ -51,10 +51,12 @@ def pictures(space, generator):
     rng = np.random.default_rng(4)
     styles = np.tile(generator.styles(rng.normal(size=(2, generator.noise))), 2)
     woman, man = (
-        space.steered(space.mean + 0.6 * (style - space.mean), {"yaw": 0.0, "smile": -2.0, "gender": logit})
+        space.set_attributes(
+            space.mean + 0.6 * (style - space.mean), {"yaw": 0.0, "smile": -2.0, "gender": logit}
+        )
         for style, logit in zip(styles, (-4.0, 4.0), strict=True)
     )
-    smiling = space.steered(man, {"smile": 5.0, "gender": 4.0, "yaw": 0.0})
+    smiling = space.set_attributes(man, {"smile": 5.0, "gender": 4.0, "yaw": 0.0})
     codes = np.stack([woman, man, smiling])
     seen = space.draw(codes, generator, half=True)
     return codes, np.concatenate([seen, np.full((1, *seen.shape[1:]), 90, np.uint8)])
@@ -125,7 +127,7 @@ def test_what_follows_by_a_line_is_learnt_and_said(small):
     assert str(found).startswith("Learnt from 300 faces that nobody has.") and "gender 0.9" in str(found)
     assert found.space.generator == small.digest
     np.testing.assert_allclose(found.space.mean, np.tile(small.mean, 2))
-    assert found.space.worn.shape == (2, sum(BLOCKS.values()) + 1)
+    assert found.space.worn.shape == (2, sum(FEATURE_BLOCKS.values()) + 1)
 
 
 def test_glasses_are_known_by_the_same_features_in_another_map():
@@ -176,7 +178,7 @@ def test_a_map_is_learnt_from_what_a_generator_draws(cli, generator, monkeypatch
     assert "drawing faces: 16 of 16" in ran.err and "faces that nobody has" in ran.err
     assert [path.name for path in tmp_path.iterdir()] == ["map.npz"]
     found = GeneratorSpace.load(tmp_path / "map.npz")
-    found.check(generator)
+    found.check_generator(generator)
     assert found.digest != GeneratorSpace.bundled().digest
 
 
@@ -247,7 +249,7 @@ def test_skin_is_measured_in_colour():
 
 def test_a_grey_photo_has_the_mean_colours_and_its_own_lightness(space):
     seen = np.random.default_rng(0).normal(size=(2, len(space.centre)))
-    known = space.without_colour(seen)
+    known = space.remove_colour(seen)
     code, mesh, small = split_features(known)
     np.testing.assert_array_equal(np.hstack([code, mesh]), seen[:, : code.shape[1] + mesh.shape[1]])
     lab, own, mean = (
@@ -312,8 +314,8 @@ def test_wishes_are_means_of_people_and_leave_no_doubt_of_gender():
     (target,) = targets.group_targets(seen, groups, plain=False)
     assert target["age"] == 45  # A is 30 on average
     assert target["gender"] > 0 and target["smile"] > 0 and target["yaw"] == 0
-    assert target["glasses"] == 1.5 and "hat" not in target and "ground" not in target
-    assert "ground" in targets.group_targets(seen, groups, plain=True)[0]
+    assert target["glasses"] == 1.5 and "hat" not in target and "background" not in target
+    assert "background" in targets.group_targets(seen, groups, plain=True)[0]
 
 
 WISH = {
@@ -326,7 +328,7 @@ WISH = {
 def test_codes_are_asked_for_what_is_wished_and_keep_what_is_near_enough(space, generator):
     here = styles.StylePool.drawn(space, generator, 0, np.random.default_rng(0))
     told = {**WISH, "nose": 60.5, "lips": 40.0, "gender": 5.0, "smile": 2.0, "hat": 9.0}
-    base = space.steered(space.mean, told)
+    base = space.set_attributes(space.mean, told)
     asked = dict(zip(ATTRIBUTES, here.asked(base[None], WISH)[0], strict=True))
     assert asked["nose"] == pytest.approx(60.5, abs=0.01)  # within the span
     assert asked["lips"] == pytest.approx(21 + targets.ATTRIBUTE_TOLERANCES["lips"] / 2)

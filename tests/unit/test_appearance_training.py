@@ -17,7 +17,7 @@ from ksame.lab.training import appearance_model
 from ksame.lab.training.appearance_model import MIN_FACES, modes, train_appearance_model
 from ksame.models import weights
 from ksame.spaces import AppearanceSpace
-from ksame.spaces.appearance import round_trip
+from ksame.spaces.appearance import measure_reconstruction
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_the_error_is_that_of_faces_the_model_had_not_seen(folder, found, tmp_pa
     result = train_appearance_model([folder], tmp_path / "model.npz")
     assert 0.5 < result.error.texture_kept < 0.99
     assert len(result.error.texture) == result.held_out
-    seen = round_trip(result.model, faces)
+    seen = measure_reconstruction(result.model, faces)
     assert result.error.texture.mean() > 1.5 * seen.texture.mean()
     assert f"{result.error.texture_kept:.1%}" in str(result)
 

@@ -10,7 +10,7 @@ from ksame.lab.experiments import face_images, newton, newton_setup
 from ksame.lab.experiments.base import recogniser_codes
 from ksame.lab.experiments.face_images import Window, attackers, cmc_percent, eigenfaces
 from ksame.models import weights
-from ksame.spaces.eigen import principal
+from ksame.spaces.eigen import principal_components
 from two_photos import two_photo_people
 
 pytestmark = pytest.mark.weights
@@ -86,7 +86,7 @@ def test_figure_18_nobody_is_named_more_often_than_one_in_k(data, monkeypatch):
 
 def test_k_same_gives_a_group_one_mean(window, data):
     x = window.pixels(window.cut(data.only("neutral").faces.rgb, grey=True))
-    space = newton.EigenBasis(*principal(x, keep=0.95)[:2])
+    space = newton.EigenBasis(*principal_components(x, keep=0.95)[:2])
     new = newton.k_same(x, 3, space=space, eigen=False, seed=1)
     faces, which, count = np.unique(new, axis=0, return_inverse=True, return_counts=True)
     assert count.min() >= 3

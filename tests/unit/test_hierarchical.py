@@ -80,5 +80,7 @@ def test_unknown_linkage_is_refused_with_the_known_ones():
 
 def test_more_than_fits_in_memory_is_refused_before_it_is_tried(monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=4e9))
-    with pytest.raises(UsageError, match=r"Linkage of 30000 people needs 7\.2 GB .* use the partition mdav"):
+    with pytest.raises(
+        UsageError, match=r"Linkage of 30000 subjects needs 7\.2 GB .* use the partition mdav"
+    ):
         hierarchical(np.zeros((30000, 1)), 2)

@@ -113,7 +113,7 @@ def test_what_cannot_be_found_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     touch(tmp_path / "a.txt", tmp_path / "a.heic", tmp_path / "d/a.png")
     with pytest.raises(InputError, match=r"a\.txt' is neither a photo nor a video"):
         ksame_io.find_photos([tmp_path / "a.txt"])
-    monkeypatch.setattr("ksame.io.find.PHOTO_SUFFIXES", frozenset({".png"}))
+    monkeypatch.setattr("ksame.io.sources.PHOTO_SUFFIXES", frozenset({".png"}))
     with pytest.raises(InputError, match=r"pip install 'ksame\[heic\]'"):
         ksame_io.find_photos([tmp_path / "a.heic"])
 

@@ -289,15 +289,15 @@ def test_values_are_spread_over_a_mesh_as_a_raster_does(seed, scale):
     target = with_ring(model.shape + rng.normal(size=2) * 9) * scale
     values = rng.normal(size=(len(target), 3)) * 0.2 + target[:, [0, 1, 0]]
     size = (round(FRAME.height * scale), round(FRAME.width * scale))
-    raster = Raster.of(target, model.ringed, size[1], size[0])
+    raster = Raster.of(target, model.ring_triangles, size[1], size[0])
     exact = np.zeros((*size, 3))
     exact[raster.covered] = raster.weights @ values
-    quickly = interpolate_mesh_values(target, model.ringed, values, size)
+    quickly = interpolate_mesh_values(target, model.ring_triangles, values, size)
     covered = raster.covered.astype(np.uint8)
     inner = cv2.erode(covered, np.ones((3, 3))) > 0  # of the outermost pixels one in thousands is missed
     away = np.abs(quickly - exact)[inner]
     assert np.quantile(away, 0.9) < 0.05 + 0.2 / scale  # off on edges only
-    assert away.max() <= np.ptp(values[model.ringed], axis=1).max()
+    assert away.max() <= np.ptp(values[model.ring_triangles], axis=1).max()
     found = (quickly != 0).any(axis=2)
     assert found[inner].all()
     assert not found[cv2.dilate(covered, np.ones((3, 3))) == 0].any()

@@ -18,7 +18,8 @@ from ksame.core.checkpoint import Checkpoint
 from ksame.core.errors import CannotGuarantee, Failure, InputError, UsageError
 from ksame.core.geometry import FRAME
 from ksame.core.parallel import parallel_map
-from ksame.io.sources import Source, find_sources, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source, find_sources
 
 SKY = np.full((64, 64, 3), 200, np.uint8)
 

@@ -70,7 +70,7 @@ def attributes_like(n, **columns):
 @pytest.fixture
 def drawn(monkeypatch):
     """Let all portraits be what is wished for, and let a list say what SFace makes of one after another."""
-    seen = attributes_like(4, age=30, light=60, tone=40, yaw=0, ground=0, **NEUTRAL)
+    seen = attributes_like(4, age=30, light=60, tone=40, yaw=0, background=0, **NEUTRAL)
     views: list[float] = []
     monkeypatch.setattr(
         portrait_search,
@@ -167,7 +167,7 @@ def test_what_is_off_is_corrected_and_judged_again(drawn, monkeypatch):
 
     def look(images, space):
         light = looks.pop(0) if looks else 60.0
-        seen = attributes_like(1, age=30, light=light, tone=40, yaw=0, ground=0, **NEUTRAL)
+        seen = attributes_like(1, age=30, light=light, tone=40, yaw=0, background=0, **NEUTRAL)
         return SimpleNamespace(rows=np.arange(1), faces=None, read=SPACE.centre[None], attributes=seen)
 
     monkeypatch.setattr(portrait_search, "measure_portraits", look)
@@ -255,10 +255,10 @@ def test_codes_are_neither_too_near_to_the_mean_nor_too_far_out(seed, length):
     rng = np.random.default_rng(seed)
     some = StylePool.drawn(SPACE, Artist(), 9, rng)
     target = {name: float(SPACE.level[ATTRIBUTES.index(name)]) for name in ("age", "light", "gender")}
-    code = some.steered(SPACE.mean + length * rng.normal(size=(1, len(SPACE.mean))), target)[0]
+    code = some.set_attributes(SPACE.mean + length * rng.normal(size=(1, len(SPACE.mean))), target)[0]
     for half, (least, most) in zip(np.split(code - SPACE.mean, 2), styles.DISTANCE_RANGES, strict=True):
         assert least - 1e-9 <= np.linalg.norm(half) * 2**0.5 / some.usual <= most + 1e-9
-    told = dict(zip(ATTRIBUTES, SPACE.told(code[None])[0], strict=True))
+    told = dict(zip(ATTRIBUTES, SPACE.predict_attributes(code[None])[0], strict=True))
     asked = target["light"] + styles.SKIN_OFFSETS["light"]
     assert told["light"] == pytest.approx(asked, abs=8) and told["age"] == pytest.approx(
         target["age"], abs=10
@@ -275,7 +275,7 @@ def test_who_is_ten_years_too_old_when_corrected_is_not_fine():
     ] * 2
     bad = []
     for age in (36.0, 41.0):
-        seen = attributes_like(1, age=age, light=60, tone=40, yaw=0, ground=0, **NEUTRAL)
+        seen = attributes_like(1, age=age, light=60, tone=40, yaw=0, background=0, **NEUTRAL)
         take = candidate.Candidate(np.zeros(2), None, None, 0, 0, {}, np.zeros(2, bool), done=True)
         told = SimpleNamespace(read=SPACE.centre[None], attributes=seen)
         bad.append(here._badness(here._measured(take, told, 0), 0, []))
@@ -286,7 +286,7 @@ def test_skin_that_would_have_to_be_dyed_is_a_flaw():
     studio = portrait_search.PortraitSearch(SPACE, Artist(), None, {}, GROUPS, [{}], None, None)
     flaws = []
     for light in (40.0, 47.0, 53.0):
-        seen = attributes_like(1, light=light, ground=0, **NEUTRAL)
+        seen = attributes_like(1, light=light, background=0, **NEUTRAL)
         flaws.append(
             studio._flaws(SimpleNamespace(read=SPACE.centre[None], attributes=seen), {"light": 40.0})
         )
@@ -312,7 +312,7 @@ def test_what_is_exposed_later_looks_as_if_it_were_drawn_so():
     drawn_so = measure.measure_portraits(
         measure.change_light(image[0], measure.LightChange(0.95))[None], SPACE
     )
-    light, background = ATTRIBUTES.index("light"), ATTRIBUTES.index("ground")
+    light, background = ATTRIBUTES.index("light"), ATTRIBUTES.index("background")
     assert later.attributes[0, light] == pytest.approx(0.95 * seen.attributes[0, light], abs=0.5)
     assert later.attributes[0, light] == pytest.approx(drawn_so.attributes[0, light], abs=0.5)
     assert later.attributes[0, background] == seen.attributes[0, background]
@@ -324,7 +324,7 @@ def test_likeness_is_the_cosine_of_geometries(n, m, seed):
     rng = np.random.default_rng(seed)
     codes, others = rng.normal(size=(n, 1024)), rng.normal(size=(m, 1024))
     slow = [oracles.likest(code - SPACE.mean, others - SPACE.mean) for code in codes]
-    np.testing.assert_allclose(SPACE.alike(codes, others).max(axis=1), slow, atol=1e-12)
+    np.testing.assert_allclose(SPACE.geometry_similarity(codes, others).max(axis=1), slow, atol=1e-12)
 
 
 def test_what_mobilefacenet_made_of_a_face_is_not_asked_again(monkeypatch):
@@ -370,8 +370,10 @@ def test_codes_are_set_to_attributes_as_they_would_be_one_by_one(n, seed):
     rng = np.random.default_rng(seed)
     codes = SPACE.mean + rng.normal(size=(n, len(SPACE.mean)))
     to = SPACE.level + SPACE.unit * rng.normal(size=(n, len(ATTRIBUTES)))
-    slow = [SPACE.steered(c, dict(zip(ATTRIBUTES, t, strict=True))) for c, t in zip(codes, to, strict=True)]
-    np.testing.assert_allclose(SPACE.set_to(codes, to), slow, atol=1e-8)
+    slow = [
+        SPACE.set_attributes(c, dict(zip(ATTRIBUTES, t, strict=True))) for c, t in zip(codes, to, strict=True)
+    ]
+    np.testing.assert_allclose(SPACE.set_all_attributes(codes, to), slow, atol=1e-8)
 
 
 @settings(max_examples=5)
@@ -471,11 +473,11 @@ def test_what_a_try_can_know_does_not_depend_on_who_is_faster(tries, seed):
         assert 1 <= one.count(("begun", number)) == one.count(("noted", number)) <= most
 
 
-def small(light, ground=0.0, red=10, seed=0):
-    """Return a small picture of bare skin, with a ground that is so busy."""
+def small(light, background=0.0, red=10, seed=0):
+    """Return a small picture of bare skin, with a background that is so busy."""
     colour = cv2.cvtColor(np.float32([[[light, red, 12]]]), cv2.COLOR_LAB2RGB)[0, 0] * 255
     image = np.tile(colour, (64, 64, 1))
-    image[:, [*range(6), *range(-6, 0)]] += ground * np.random.default_rng(seed).normal(size=(64, 12, 3))
+    image[:, [*range(6), *range(-6, 0)]] += background * np.random.default_rng(seed).normal(size=(64, 12, 3))
     return np.clip(image, 0, 255).round().astype(np.uint8)
 
 
@@ -491,11 +493,11 @@ KNOWING = ArtifactDetector("knowing", np.eye(3)[..., None], np.zeros(3))
 
 @settings(max_examples=20)
 @given(st.floats(25, 80), st.floats(0, 40))
-def test_a_glance_tells_skin_and_ground(light, ground):
-    told = preview.measure_preview(small(light, ground))
+def test_a_glance_tells_skin_and_ground(light, background):
+    told = preview.measure_preview(small(light, background))
     assert told.light == pytest.approx(np.polyval(preview._LIGHT_FIT, light), abs=1)
     assert np.sign(told.tone) == np.sign(told.light - 50)
-    assert preview.measure_preview(small(light, ground + 20)).ground > told.ground
+    assert preview.measure_preview(small(light, background + 20)).background > told.background
 
 
 @pytest.mark.parametrize(
@@ -527,7 +529,7 @@ def test_skin_is_set_by_what_a_glance_shows():
     told = preview.measure_preview(small(60))
     _, code = preview.choose_style(artist, some, codes, {"light": told.light + 5, "tone": told.tone})
     light = ATTRIBUTES.index("light")
-    before, after = SPACE.told(codes)[0, light], SPACE.told(code[None])[0, light]
+    before, after = SPACE.predict_attributes(codes)[0, light], SPACE.predict_attributes(code[None])[0, light]
     assert before + 2 < after < before + 8
     geometry, colour = (np.linalg.norm(part) for part in np.split(code - codes[0], 2))
     assert geometry < colour / 2  # else somebody would get the features that go with another skin

@@ -34,7 +34,7 @@ GREEN, MAGENTA, GREY = (40, 160, 60), (230, 20, 220), (120, 110, 100)
 
 
 def triangles():
-    return drawn.model().ringed
+    return drawn.model().ring_triangles
 
 
 def shape(scale=1.0):
@@ -392,10 +392,10 @@ def test_without_boxes_nothing_is_covered():
 
 
 def test_the_ring_lies_around_the_mesh():
-    ringed = with_ring(drawn.model().shape)
-    assert ringed.shape == (MESH + len(OVAL), 2)
-    assert hull(ringed, 320, 256)[hull(drawn.model().shape, 320, 256)].all()
-    assert triangles().max() == len(ringed) - 1
+    ring_triangles = with_ring(drawn.model().shape)
+    assert ring_triangles.shape == (MESH + len(OVAL), 2)
+    assert hull(ring_triangles, 320, 256)[hull(drawn.model().shape, 320, 256)].all()
+    assert triangles().max() == len(ring_triangles) - 1
 
 
 @pytest.mark.parametrize(

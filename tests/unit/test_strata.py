@@ -24,7 +24,7 @@ def test_people_of_one_gender_are_merged_before_two_genders_are(seen):
     part, notes = strata.default_strata(made_up(6), codes, 2)
     assert part.tolist() == [0, 0, 0, 1, 1, 1]
     assert notes == (
-        "Part 'female, 55 and over' has 1 subject, fewer than k = 2: merged with 'female, under 35'.",
+        "Stratum 'female, 55 and over' has 1 subject, fewer than k = 2: merged with 'female, under 35'.",
     )
 
 

@@ -7,11 +7,10 @@ that can be, and stands among the assumptions of the certificate.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
 import cv2
 import numpy as np
@@ -20,17 +19,19 @@ from scipy.spatial import KDTree
 
 from ksame.analysis import subjects as people
 from ksame.analysis.linking import Evidence, Linked, ScoreLine, link_people
-from ksame.analysis.photos import AnalysedPhotos
+from ksame.analysis.photos import AnalysedPhotos, explain_failures
 from ksame.core.arrays import FloatArray
+from ksame.core.context import Context
 from ksame.core.errors import CannotGuarantee, UsageError
-from ksame.core.faces import FaceSet
+from ksame.core.faces import FaceSet, FaceView
 from ksame.core.geometry import FRAME, to_frame, transform
-from ksame.core.parallel import parallel_map
 from ksame.core.partition_type import as_k
+from ksame.io.photos import read_pixels
 from ksame.io.sources import Source
 from ksame.models import weights
 from ksame.models.recognisers import RECOGNISERS, embed
 
+T = TypeVar("T")
 SAME_PHOTO_GREY_LEVELS = 1.5  # mean difference in grey levels under which two small pictures are one
 
 
@@ -147,18 +148,16 @@ def choose_linkage() -> LinkingRule:
     return linkage
 
 
-def embed_faces(
-    faces: FaceSet, recognisers: Sequence[str], *, jobs: int | None = None
-) -> dict[str, FloatArray]:
+def embed_faces(faces: FaceSet, recognisers: Sequence[str], context: Context) -> dict[str, FloatArray]:
     """Return the embeddings (n, d) of all faces by each recogniser."""
-    scale = faces.rgb.shape[2] / FRAME.width  # of the registered pictures, where the points are now
+    scale = faces.rgb.shape[2] / FRAME.width  # of the registered images, where the points are now
 
-    def one(rgb: NDArray[np.uint8], points: FloatArray) -> list[NDArray[np.float32]]:
+    def one(face: tuple[NDArray[np.uint8], FloatArray]) -> list[NDArray[np.float32]]:
+        rgb, points = face
         placed = scale * transform(to_frame(points), points)[None]
         return [embed(name, rgb, placed) for name in recognisers]
 
-    with closing(parallel_map(one, zip(faces.rgb, faces.points, strict=True), jobs=jobs)) as results:
-        codes = list(results)
+    codes = list(context.map(one, [*zip(faces.rgb, faces.points, strict=True)], stage="telling people apart"))
     return {name: np.concatenate([code[r] for code in codes]) for r, name in enumerate(recognisers)}
 
 
@@ -192,18 +191,70 @@ _ASSUMPTIONS = {
 }
 
 
-def identify_faces(
-    found: AnalysedPhotos, given: SubjectHints, *, jobs: int | None = None
-) -> tuple[FaceSet, SubjectSource]:
-    """Give every face its subject; recognisers are asked about the faces that nobody named."""
+@dataclass(frozen=True, eq=False)
+class IdentifiedPhotos:
+    """Photos whose faces have been found and given their subjects: what a method plans for."""
+
+    photos: AnalysedPhotos
+    faces: FaceSet
+    subject_source: SubjectSource
+    _columns: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_faces(cls, faces: FaceSet) -> Self:
+        """Return faces that were found and named elsewhere, without their photos."""
+        nothing = np.zeros(len(faces), np.intp)
+        found = AnalysedPhotos((), faces, np.arange(len(faces)), (), nothing, ())
+        return cls(found, faces, SubjectSource("given", _ASSUMPTIONS["given"]))
+
+    @property
+    def subject(self) -> NDArray[np.str_]:
+        """The subject of each face (n,)."""
+        return self.faces.subject
+
+    def column(self, name: str, predict: Callable[[], T]) -> T:
+        """Return what is predicted for all faces, once however many plans are made for them."""
+        if name not in self._columns:
+            self._columns[name] = predict()
+        predicted: T = self._columns[name]
+        return predicted
+
+    def views(self, max_count: int) -> dict[str, list[FaceView]]:
+        """Return up to so many views of each person, in their photos."""
+        views: dict[str, list[FaceView]] = {}
+        for person in np.unique(self.subject).tolist():
+            rows = np.flatnonzero(self.subject == person)
+            some = rows[:: max(1, len(rows) // max_count)][:max_count]
+            views[person] = [FaceView(self.pixels(row), self.faces.points[row]) for row in some]
+        return views
+
+    def pixels(self, face: int) -> NDArray[np.uint8]:
+        """Read the photo of a face."""
+        return read_pixels(self.photos.sources[self.photos.photo[face]])
+
+
+def identify_faces(found: AnalysedPhotos, given: SubjectHints, k: int, context: Context) -> IdentifiedPhotos:
+    """Give every face its subject, and refuse if there are fewer than k.
+
+    Recognisers are asked about the faces that nobody named.
+    """
+    with explain_failures(found.failures):
+        people = _identify(found, given, context)
+        _refuse_copies(people.faces)
+        if k > 1:
+            as_k(k, len(np.unique(people.subject)))
+    return people
+
+
+def _identify(found: AnalysedPhotos, given: SubjectHints, context: Context) -> IdentifiedPhotos:
+    """Give every face the subject that was named for its photo, or that recognisers find."""
     faces, at = found.faces, found.photo
     labels = {name: np.asarray(column)[at] for name, column in given.labels.items()}
     if given.subjects is not None and not found.rank.any():
         named = replace(faces, subject=np.asarray(given.subjects)[at], labels=labels)
-        _refuse_copies(named)
-        return named, SubjectSource(given.how, _ASSUMPTIONS[given.how])
+        return IdentifiedPhotos(found, named, SubjectSource(given.how, _ASSUMPTIONS[given.how]))
     linkage = choose_linkage()
-    codes = embed_faces(faces, linkage.recognisers, jobs=jobs)
+    codes = embed_faces(faces, linkage.recognisers, context)
     assumption = str(linkage)
     if given.subjects is None:
         linked = link_faces(codes, linkage)
@@ -212,14 +263,12 @@ def identify_faces(
         linked = link_faces(codes, linkage, known)
         assumption = (
             f"{_ASSUMPTIONS[given.how]}, the largest face of a photo is the person named, and for further"
-            " faces"
-            f" {assumption}"
+            f" faces {assumption}"
         )
         labels = _labels_of_further_faces(found, given, linked.subjects)
     named = replace(faces, subject=np.asarray(linked.subjects), labels=labels)
-    _refuse_copies(named)
     loose = tuple(sorted({who for who, is_loose in zip(*linked, strict=True) if is_loose}))
-    return named, SubjectSource(given.how, assumption, linkage.recognisers, loose)
+    return IdentifiedPhotos(found, named, SubjectSource(given.how, assumption, linkage.recognisers, loose))
 
 
 def _labels_of_further_faces(

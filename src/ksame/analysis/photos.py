@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.analysis.search import Effort, search
-from ksame.core.arrays import FloatArray, ProgressCallback
+from ksame.core.arrays import FloatArray
 from ksame.core.boxes import Boxes
-from ksame.core.checkpoint import Checkpoint
+from ksame.core.context import Context
 from ksame.core.errors import CannotGuarantee, Failure, InputError
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import FRAME, MESH, NOSE_TIP, five_points, register, with_ring
-from ksame.core.parallel import parallel_map
-from ksame.io.sources import Source, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.models.detectors import is_explained
 from ksame.models.landmarks import predict_meshes
 
@@ -67,13 +68,10 @@ class AnalysedPhotos:
 
 def analyse_photos(
     sources: Sequence[Source],
+    context: Context,
     *,
     scale: float | None = None,
-    jobs: int | None = None,
-    engine: str = "threading",
     effort: Effort = "fast",
-    checkpoint: Checkpoint | None = None,
-    progress: ProgressCallback | None = None,
 ) -> AnalysedPhotos:
     """Find the faces in every photo.
 
@@ -81,38 +79,30 @@ def analyse_photos(
     ----------
     sources : sequence of Source
         The photos.
+    context : Context
+        Its checkpoint stores detections, so that an interrupted run can be resumed.
     scale : float, optional
-        Size of the registered pictures relative to the canonical frame; by default that of the photos.
-    jobs : int, optional
-        Photos worked on at a time; by default one per core.
-    engine : str
-        The joblib backend that does it: ``threading``, ``loky``, or one that joblib was told of.
+        Size of the registered images relative to the canonical frame; by default that of the photos.
     effort : str
         How thoroughly photos are searched: see ``ksame.analysis.search.search``.
-    checkpoint : Journal, optional
-        Remembers detections, so that a stopped run can go on.
-    progress : callable, optional
-        Told of the progress.
 
     Raises
     ------
     InputError
         If no photo has a usable face.
     """
+    checkpoint = context.checkpoint
     known = [
         checkpoint.load_boxes(source.name, _file_stamp(source, effort)) if checkpoint else None
         for source in sources
     ]
-    scale = scale or _choose_scale(sources)
-    tasks = ((source, boxes, scale, effort) for source, boxes in zip(sources, known, strict=True))
+    analyse = partial(_analyse_photo, scale=scale or _choose_scale(sources), effort=effort)
     found: list[PhotoFaces] = []
-    with closing(parallel_map(_analyse_photo, tasks, jobs=jobs, engine=engine)) as results:
-        for source, old, result in zip(sources, known, results, strict=True):
+    with closing(context.map(analyse, [*zip(sources, known, strict=True)], stage="finding faces")) as results:
+        for (source, old), result in zip(zip(sources, known, strict=True), results, strict=True):
             if checkpoint and old is None and result.boxes is not None:
                 checkpoint.store_boxes(source.name, _file_stamp(source, effort), result.boxes)
             found.append(result)
-            if progress:
-                progress("finding faces", len(found), len(sources))
     return _concatenate(sources, found)
 
 
@@ -156,7 +146,9 @@ def _choose_scale(sources: Sequence[Source], *, tries: int = 9, memory: float = 
     """
     some = sources[:: max(1, len(sources) // tries)]
     points = [
-        found.points for found in (_analyse_photo(source, None, 0.25) for source in some) if len(found.points)
+        found.points
+        for found in (_analyse_photo((source, None), scale=0.25, effort="fast") for source in some)
+        if len(found.points)
     ]
     if not points:
         return 1.0
@@ -177,8 +169,9 @@ def _stack_images(found: list[PhotoFaces]) -> NDArray[np.uint8]:
     return rgb
 
 
-def _analyse_photo(source: Source, known: Boxes | None, scale: float, effort: Effort = "fast") -> PhotoFaces:
-    """Read one photo and register its faces; what is wrong with it becomes the reason."""
+def _analyse_photo(photo: tuple[Source, Boxes | None], *, scale: float, effort: Effort) -> PhotoFaces:
+    """Read one photo and register its faces, detected or known; what is wrong with it becomes the reason."""
+    source, known = photo
     try:
         rgb = read_pixels(source)
     except InputError as error:

@@ -1,17 +1,19 @@
-"""Who is not averaged with whom: a column of the csv, or apparent gender and age, predicted [G5 4.2]."""
+"""Stratify faces by a csv column, or by predicted gender and age [G5 4.2]."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ksame.analysis.identify import IdentifiedPhotos
 from ksame.core.arrays import FloatArray, IntArray
-from ksame.core.errors import UsageError, WeightsError
+from ksame.core.context import Context
+from ksame.core.errors import UsageError
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import FRAME
-from ksame.core.parallel import parallel_map
 from ksame.models.attributes import Attributes, age_band, predict_face_attributes
 from ksame.partition import make_strata
 from ksame.spaces.appearance import landmarks_on_frame
@@ -28,20 +30,30 @@ class PredictedAttributes(NamedTuple):
     expression: NDArray[np.str_]
 
 
-def predict_attributes(faces: FaceSet, jobs: int | None = None) -> PredictedAttributes:
-    """Look at every face; whoever makes several releases does it once."""
-    male, years, expression = _predict(faces, jobs)
-    return PredictedAttributes(*_per_person(faces, male, years), expression)
+def check_label(select: str, labels: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse, before the long work, a column to select by that there is not."""
+    columns = (*labels, *PREDICTED_LABELS)
+    if select not in columns:
+        raise UsageError(f"There is no column to select by {select!r}: choose one of {', '.join(columns)}.")
 
 
-def select_label(
-    faces: FaceSet, select: str, jobs: int | None = None, seen: PredictedAttributes | None = None
-) -> NDArray[Any]:
+def predict_attributes(people: IdentifiedPhotos, context: Context) -> PredictedAttributes:
+    """Predict gender, age band and expression of every face; a set is looked at once."""
+
+    def predict() -> PredictedAttributes:
+        male, years, expression = _predict(people.faces, context)
+        return PredictedAttributes(*_per_person(people.faces, male, years), expression)
+
+    return people.column("attributes", predict)
+
+
+def select_label(people: IdentifiedPhotos, select: str, context: Context) -> NDArray[Any]:
     """Return the label (n,) to keep apart: a column of the csv, or one that can be predicted.
 
     A person's photos may be read differently: what most of them say counts. Expression is each photo's
     own, so that a person with two is refused: nobody may be in two groups.
     """
+    faces = people.faces
     label = faces.labels.get(select, np.full(len(faces), ""))
     unknown = label == ""  # further faces in photos, whom the csv does not name
     if not unknown.any():
@@ -51,50 +63,46 @@ def select_label(
             f"{unknown.sum()} further faces in photos have no value in the column {select!r}: crop them away,"
             f" or select by one of {', '.join(PREDICTED_LABELS)}, which can be predicted."
         )
-    predicted: NDArray[np.str_] = getattr(seen or predict_attributes(faces, jobs), select)
+    predicted: NDArray[np.str_] = getattr(predict_attributes(people, context), select)
     return np.where(unknown, predicted, label)
 
 
 def default_strata(
-    faces: FaceSet,
-    codes: FloatArray,
-    least: int,
-    jobs: int | None = None,
-    seen: PredictedAttributes | None = None,
+    people: IdentifiedPhotos, codes: FloatArray, min_people: int, context: Context
 ) -> tuple[IntArray, tuple[str, ...]]:
-    """Return parts (n,) of like apparent gender and age, and what is to be said of them.
+    """Return parts (n,) of like apparent gender and age, and notes on those that were merged.
 
-    A part with fewer than ``least`` people is merged with the nearest, and that is said.
+    A part with fewer than ``min_people`` people is merged with the nearest, which is noted.
     """
-    try:
-        gender, age, _ = seen or predict_attributes(faces, jobs)
-    except WeightsError as error:
-        return np.zeros(len(faces), np.intp), (f"Gender and age were not kept apart: {error}",)
+    faces = people.faces
+    gender, age, _ = predict_attributes(people, context)
     notes: list[str] = []
     label = gender.astype(object)
     for value in np.unique(gender):  # people of one gender are merged before two genders are
         rows = np.flatnonzero(gender == value)
-        if len(np.unique(faces.subject[rows])) < least:
+        if len(np.unique(faces.subject[rows])) < min_people:
             continue
-        of_gender = faces.subject[rows], np.char.add(f"{value}, ", age[rows])
+        bands = np.char.add(f"{value}, ", age[rows])
         part, merges = make_strata(
-            codes[rows], least, label=of_gender[1], subjects=of_gender[0], small="merge"
+            codes[rows], min_people, label=bands, subjects=faces.subject[rows], small="merge"
         )
         label[rows] = [f"{value} {number}" for number in part]
         notes += map(str, merges)
-    part, merges = make_strata(codes, least, label=label.astype(str), subjects=faces.subject, small="merge")
+    part, merges = make_strata(
+        codes, min_people, label=label.astype(str), subjects=faces.subject, small="merge"
+    )
     return part, (*notes, *map(str, merges))
 
 
-def _predict(faces: FaceSet, jobs: int | None) -> tuple[FloatArray, FloatArray, NDArray[np.str_]]:
-    """Return how male, how old and with what expression each face appears, looked at on every core."""
+def _predict(faces: FaceSet, context: Context) -> tuple[FloatArray, FloatArray, NDArray[np.str_]]:
+    """Return how male, how old and with what expression each face appears."""
     points = landmarks_on_frame(faces) * faces.rgb.shape[2] / FRAME.width
     blocks = [slice(start, start + 8) for start in range(0, len(faces), 8)]
 
     def look(block: slice) -> Attributes:
         return predict_face_attributes(faces.rgb[block], points[block])
 
-    seen = list(parallel_map(look, ((block,) for block in blocks), jobs=jobs))
+    seen = list(context.map(look, blocks, stage="predicting gender and age"))
     male, years, expression = (
         np.concatenate([getattr(part, name) for part in seen])
         for name in ("gender_score", "age", "expression")

@@ -40,7 +40,8 @@ from ksame.attack.recognisers import Recogniser, choose_recognisers, euclidean
 from ksame.attack.score import Result, Train, score
 from ksame.core.arrays import FloatArray
 from ksame.core.errors import UsageError, WeightsError
-from ksame.io.sources import Source, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.models.recognisers import default_recogniser
 
 

@@ -26,7 +26,7 @@ from scipy.spatial.distance import cdist
 from ksame.attack.score import Match
 from ksame.core.arrays import FloatArray
 from ksame.core.geometry import crop, to_frame
-from ksame.spaces.eigen import principal
+from ksame.spaces.eigen import principal_components
 
 SIDE = 102  # px: less 2, 4 and 6 it is whole cells of HOG, LBP and LPQ
 # the middle of the inner face, (128, 180) on the canonical frame, at two thirds of its scale
@@ -196,13 +196,13 @@ def _phases(chip: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def eigenfaces(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     """Return the Euclidean distance on the gallery's eigenfaces, 95 % of the variance [N fig. 9]."""
-    psi, v, _ = principal(_floats(_training_subset(gallery, subjects)[0]), keep=0.95)
+    psi, v, _ = principal_components(_floats(_training_subset(gallery, subjects)[0]), keep=0.95)
     return _nearest(gallery, psi, v)
 
 
 def mahalanobis(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     """Return the Mahalanobis distance on the gallery's eigenfaces, 98 % of the variance [G5 3.1]."""
-    psi, v, variance = principal(_floats(_training_subset(gallery, subjects)[0]), keep=0.98)
+    psi, v, variance = principal_components(_floats(_training_subset(gallery, subjects)[0]), keep=0.98)
     return _nearest(gallery, psi, v / np.sqrt(variance)[:, None])
 
 
@@ -216,7 +216,7 @@ def fisherfaces(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     distance is that of ``mahalanobis``.
     """
     some, who = _training_subset(gallery, subjects)
-    psi, v, _ = principal(_floats(some), keep=0.98)
+    psi, v, _ = principal_components(_floats(some), keep=0.98)
     if not len(v):  # all photos are equal
         return _nearest(gallery, psi, v)
     mix, s_b = _scatter(_project(some, psi, v), who)

@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 from ksame.analysis.photos import select_usable
 from ksame.attack.recognisers import Recogniser
 from ksame.core.arrays import FloatArray
+from ksame.core.context import parallel_map
 from ksame.core.errors import InputError, UsageError
 from ksame.core.geometry import FRAME, register, to_frame, transform
-from ksame.core.parallel import parallel_map
-from ksame.io.sources import Source, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.methods.obscure import METHODS, obscure
 from ksame.methods.obscure.values import FACE_WIDTH
 from ksame.models.detectors import detect
-from ksame.spaces.eigen import principal
+from ksame.spaces.eigen import principal_components
 
 UInt8Image = NDArray[np.uint8]
 
@@ -189,7 +190,7 @@ class Enhancer:
         if len(sharp) < 2 or degradation.kind is None:
             raise UsageError("To enhance faces, two sharp ones and a known pixelation or blur are needed.")
         x = _half_size(sharp)
-        mean, phi, variance = principal(x.reshape(len(x), -1), keep=components)
+        mean, phi, variance = principal_components(x.reshape(len(x), -1), keep=components)
         d_phi = _degraded(phi.reshape(-1, *x.shape[1:]), degradation)[:, _inside()].reshape(len(phi), -1)
         # the pixels of a block all say the same: together they are one observation
         blocks = np.prod([np.trace(_degradation_matrix(side, degradation)) for side in x.shape[1:3]])

@@ -17,10 +17,11 @@ from ksame.analysis.photos import select_usable
 from ksame.attack.background import BackgroundRecogniser
 from ksame.attack.recognisers import Recogniser
 from ksame.core.arrays import FloatArray, IntArray, ProgressCallback
+from ksame.core.context import parallel_map
 from ksame.core.errors import InputError
 from ksame.core.geometry import FRAME, MESH, register
-from ksame.core.parallel import parallel_map
-from ksame.io.sources import Source, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.models.detectors import detect
 from ksame.spaces import AppearanceSpace
 

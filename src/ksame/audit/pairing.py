@@ -134,7 +134,7 @@ def read_claim(folder: str | Path, private: Path | None, *, k: int | None = None
         return Claim(out, said, unchecked=("there is no certificate: nothing vouches for these files",))
     try:
         result = verify(out, private=private)
-        return Claim(out, result.certificate, result.checks, result.unchecked)
+        return Claim(out, {**result.certificate, "files": result.files}, result.checks, result.unchecked)
     except GuaranteeViolated as error:
         return Claim(out, _readable_certificate(out / CERTIFICATE), broken=_nameless(error))
 

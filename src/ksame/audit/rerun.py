@@ -1,4 +1,4 @@
-"""The method of a release, run afresh on photos that an attacker has: what a parrot attack needs [N 5.2]."""
+"""Re-run the method of a release on photos that an attacker has: what a parrot attack needs [N 5.2]."""
 
 from __future__ import annotations
 
@@ -9,41 +9,59 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame import io
+from ksame import io, pipeline
 from ksame.analysis.strata import PREDICTED_LABELS
+from ksame.core.context import Context
 from ksame.core.errors import UsageError
 from ksame.io.sources import Source
-from ksame.methods.anonfaces.group import EMBEDDINGS
-from ksame.methods.ksame import METHODS
-from ksame.methods.obscure import METHODS as AD_HOC
+from ksame.methods import METHODS, Method
 from ksame.models import runtime, weights
-from ksame.pipeline.adhoc import obscure_photos
-from ksame.pipeline.photos import deidentify
 from ksame.release import Release
 from ksame.spaces import AppearanceSpace
 from ksame.spaces.generator_space import GeneratorSpace
 
 
 class RerunResult(NamedTuple):
-    """Pictures that the method made, and for each photo that of its largest face; -1: there is none."""
+    """Images that the method made, and for each photo that of its largest face; -1: there is none."""
 
     images: tuple[Source, ...]
     image: tuple[int, ...]
 
 
+def method_name(certificate: Mapping[str, Any]) -> str | None:
+    """Return the name of the method that a certificate states."""
+    method = certificate.get("method")
+    return method.get("name") if isinstance(method, Mapping) else None
+
+
 def can_rerun(certificate: Mapping[str, Any]) -> bool:
-    """Return whether a certificate names a method that can be run again."""
-    return certificate.get("method") in METHODS or certificate.get("method") in AD_HOC
+    """Return whether a certificate states a method that can be run again."""
+    return method_name(certificate) in METHODS
+
+
+def stated_method(certificate: Mapping[str, Any]) -> Method[Any]:
+    """Return the method of a certificate, with its options as far as they are public and known to anyone.
+
+    A model of the publisher's own and a column of the publisher's csv are not: the defaults stand in.
+    """
+    method = METHODS[certificate["method"]["name"]]
+    own = {one.name for one in method.option_fields()}
+    given = {
+        name: value for name, value in certificate["method"].items() if name in own and value != "custom"
+    }
+    if given.get("select") not in PREDICTED_LABELS:
+        given.pop("select", None)
+    return method.with_options(given)
 
 
 def rerun_differences(certificate: Mapping[str, Any]) -> Iterator[str]:
     """Say in what an imitation differs from the method, because the certificate does not tell enough."""
-    model, select = certificate.get("model"), certificate.get("select")
+    model, select = certificate.get("model"), certificate["method"].get("select")
     if model is not None and model != AppearanceSpace.bundled().digest:
-        yield "The parrot attack drew with the model of the package, not that of the release: it is weaker."
-    learnt = certificate.get("map")
+        yield "The parrot attack drew with the bundled model, not that of the release: it is weaker."
+    learnt = certificate.get("map_digest")
     if learnt is not None and learnt != GeneratorSpace.bundled().digest:
-        yield "The parrot attack drew with the package's generator, not that of the release: it is weaker."
+        yield "The parrot attack drew with the bundled generator, not that of the release: it is weaker."
     if select is not None and select not in PREDICTED_LABELS:
         yield "The parrot attack did not know by which labels people were kept apart: it is weaker."
 
@@ -51,7 +69,7 @@ def rerun_differences(certificate: Mapping[str, Any]) -> Iterator[str]:
 def rerun_method(
     certificate: Mapping[str, Any], photos: Sequence[Source], subjects: Sequence[str], *, jobs: int | None
 ) -> RerunResult:
-    """Run the method that a certificate names on photos, with fresh randomness: no seed is known to anyone.
+    """Run the method that a certificate states on photos, with fresh randomness: no seed is known to anyone.
 
     Parameters
     ----------
@@ -66,7 +84,7 @@ def rerun_method(
     """
     paths = [photo.pixels for photo in photos if isinstance(photo.pixels, Path)]
     if len(paths) != len(photos):
-        raise UsageError("A method is run afresh on photos that are files.")
+        raise UsageError("A method is re-run on photos that are files.")
     runtime.unload(*weights.CATALOGUE)  # or attackers keep 1 GB beside what the method opens
     release = _release(certificate, paths, list(subjects), jobs)
     index = {str(path): i for i, path in enumerate(paths)}
@@ -82,7 +100,7 @@ def rerun_method(
         key: object = release.files[row.output] if release.publish == "portrait" else row.output
         if key not in kinds:
             kinds[key] = len(images)
-            images.append(Source(row.output, _decoded(release, row.output)))  # when somebody looks at it
+            images.append(Source(row.output, _decoded(release, row.output)))  # when it is looked at
         image[photo] = kinds[key]
     return RerunResult(tuple(images), tuple(image))
 
@@ -91,25 +109,11 @@ def _release(
     certificate: Mapping[str, Any], paths: list[Path], subjects: list[str], jobs: int | None
 ) -> Release:
     """Make the release."""
-    method = certificate["method"]
-    if method in AD_HOC:
-        return obscure_photos(
-            paths, method, grey=certificate["grey"], strength=certificate["strength"], jobs=jobs
-        )
-    select = certificate.get("select")
-    return deidentify(
-        paths,
-        certificate["k"],
-        method=method,
-        partition=certificate.get("partition") or "mdav",
-        publish=certificate["publish"],
-        subjects=subjects,
-        select=select if select in PREDICTED_LABELS else None,  # a column of the publisher's csv is not known
-        expression=certificate.get("expression", "drop"),
-        composite=certificate.get("composite") or "picture",
-        embedding=certificate.get("embedding", EMBEDDINGS[0]),
-        jobs=jobs,
-    )
+    method, publish = stated_method(certificate), certificate["publish"]
+    media = [
+        medium.with_options({"subjects": subjects}) for medium in pipeline.find_media(paths, in_order=True)
+    ]
+    return pipeline.run(media, method, pipeline.OUTPUTS[publish](), Context(jobs=jobs))
 
 
 def _decoded(release: Release, name: str) -> Callable[[], NDArray[np.uint8]]:

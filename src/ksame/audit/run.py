@@ -50,10 +50,11 @@ from ksame.audit.suite import (
 )
 from ksame.audit.video.video_audit import AuditRequest, audit_videos, merge_reports
 from ksame.core.arrays import ProgressCallback
+from ksame.core.context import parallel_map
 from ksame.core.errors import UsageError
 from ksame.core.geometry import with_ring
-from ksame.core.parallel import parallel_map
-from ksame.io.sources import Source, find_sources, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source, find_sources
 from ksame.models import runtime, weights
 from ksame.models.detectors import residual
 

@@ -31,11 +31,11 @@ from ksame.audit.pairing import (
     match_faces,
     published,
 )
-from ksame.audit.rerun import can_rerun, rerun_differences, rerun_method
+from ksame.audit.rerun import can_rerun, method_name, rerun_differences, rerun_method
 from ksame.core.arrays import IntArray
 from ksame.core.errors import CannotGuarantee, InputError, UsageError, WeightsError
 from ksame.io.sources import Source, find_sources
-from ksame.methods.ksame import METHODS
+from ksame.methods import AD_HOC
 from ksame.release import MappingRow, read_private
 from ksame.replace import kdiff
 
@@ -206,7 +206,7 @@ def degradation_attacks(
     New faces of our own are neither; there is nothing to guess.
     """
     claim, pairs, views, crowd = trial
-    if claim.certificate.get("method") in METHODS:
+    if can_rerun(claim.certificate) and method_name(claim.certificate) not in AD_HOC:
         return
     where = {i: crowd.seen.points[[row]] for i, row in enumerate(crowd.largest) if row >= 0}
     sharp = sample_faces(crowd.sources, places=where, jobs=jobs)
@@ -240,7 +240,7 @@ def degradation_attacks(
 def reconstruction_attacks(trial: AttackInputs) -> Iterator[Result]:
     """Undo k-Diff: applied to its own output it finds much the same clusters, and swaps them back."""
     claim, pairs, views, _ = trial
-    if claim.certificate.get("method") != "kdiff-furthest":
+    if method_name(claim.certificate) != "kdiff-furthest":
         return
     old, new = views.before.features["appearance"], views.after.features["appearance"]
     there = ~(np.isnan(old).any(axis=1) | np.isnan(new).any(axis=1))

@@ -20,7 +20,7 @@ from ksame.core.errors import GuaranteeViolated, UsageError, WeightsError
 from ksame.core.text import write_csv
 from ksame.models import weights
 from ksame.models.recognisers import default_recogniser
-from ksame.pipeline.photos import deidentify
+from ksame.pipeline import deidentify
 from ksame.release import Release, verify
 
 SOURCE = "pyvision/data/csuScrapShots/"

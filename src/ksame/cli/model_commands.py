@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from ksame.cli.shell import Json, Quiet, confirm, print_json, progress, say, say_table, warn
+from ksame.core.context import Context
 from ksame.core.errors import UsageError
 from ksame.lab.training.appearance_model import train_appearance_model
 from ksame.lab.training.generator_map import train_generator_map as learn_map
@@ -66,7 +67,7 @@ def train_model(
         list[Path] | None, typer.Argument(help="Photos, or folders of photos.", show_default=False)
     ] = None,
     generator: Annotated[
-        str | None, typer.Option(help="Learn the map of a generator instead: shipped, or its folder.")
+        str | None, typer.Option(help="Learn the map of a generator instead: bundled, or its folder.")
     ] = None,
     count: Annotated[int, typer.Option(help="Faces that a generator draws to learn from.")] = 4000,
     seed: Annotated[int, typer.Option(help="Which faces those are.")] = 0,
@@ -82,7 +83,7 @@ def train_model(
         _learn_map(generator, output, count, seed, quiet)
         return
     with progress(quiet) as watch:
-        training = train_appearance_model(inputs or [], output, jobs=jobs, progress=watch)
+        training = train_appearance_model(inputs or [], output, context=Context(jobs=jobs, progress=watch))
     for failure in training.failures:
         warn(f"{failure.input}: {failure.reason}")
     if not quiet:
@@ -91,7 +92,7 @@ def train_model(
 
 
 def _learn_map(generator: str, output: Path, count: int, seed: int, quiet: bool) -> None:
-    draws = ImageGenerator.bundled() if generator == "shipped" else ImageGenerator.load(generator)
+    draws = ImageGenerator.bundled() if generator == "bundled" else ImageGenerator.load(generator)
     with progress(quiet) as watch:
         learnt = learn_map(draws, output, count=count, seed=seed, progress=watch)
     if not quiet:
@@ -111,9 +112,9 @@ def build_pool(
         int | None, typer.Option(help="How many people [400; 160 by a generator of portraits].")
     ] = None,
     generator: Annotated[
-        str | None, typer.Option(help="Draw them as portraits: shipped, or the folder of a generator.")
+        str | None, typer.Option(help="Draw them as portraits: bundled, or the folder of a generator.")
     ] = None,
-    model: Annotated[str, typer.Option(help="The map of that generator: shipped, or a file.")] = "shipped",
+    model: Annotated[str, typer.Option(help="The map of that generator: bundled, or a file.")] = "bundled",
     k: Annotated[
         int,
         typer.Option("-k", help="The most faces in a cluster of k-Diff-furthest; portraits are not moved."),

@@ -9,20 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from ksame.analysis import subjects as people
-from ksame.cli.shell import confirm, say, say_table, warn
+from ksame.cli.shell import confirm, print_json, say, say_table, warn
+from ksame.core.context import Context
 from ksame.io import VIDEO_SUFFIXES
-from ksame.release import Release, ResidualRecord
+from ksame.methods import Method
+from ksame.models import weights
+from ksame.models.recognisers import VERIFIERS
+from ksame.release import Release, ResidualRecord, read_private, read_residual_faces
 
 
 def summary(release: Release, certificate: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
     """Return the figures of a run; what only the written files tell is there if they were written."""
     mapping, failures = release.private.mapping, release.private.failures
     named = [*{row.input for row in mapping}, *(failure.input for failure in failures)]
-    of_videos = ("pictures", "faces_drawn", "faces_covered", "kept_people", "audio")
+    of_videos = ("frames", "faces_drawn", "faces_covered", "kept_people", "audio")
     return {
-        "method": release.method,
+        "method": release.method.name,
         "publish": release.publish,
-        "k": release.k,
+        "k": release.method.k,
         "bound": release.guarantee.bound,
         "kind": release.guarantee.kind,
         "claim": str(release.guarantee),
@@ -30,7 +34,7 @@ def summary(release: Release, certificate: Mapping[str, Any] | None, seconds: fl
         "videos": len(release.clips),
         **{name: release.details[name] for name in of_videos if release.clips},
         "people": len({row.subject for row in mapping}),
-        "published": len(certificate["files"]) if certificate else len(release.files) + len(release.clips),
+        "published": certificate["files"] if certificate else len(release.files) + len(release.clips),
         "faces": len(mapping),
         "distinct": len({row.group for row in mapping}),
         "unusable_faces": release.details["unusable_faces"],
@@ -39,7 +43,45 @@ def summary(release: Release, certificate: Mapping[str, Any] | None, seconds: fl
         "faceless_photos": len(release.private.faceless),
         "failures": [failure._asdict() for failure in failures],
         "seconds": round(seconds, 1),
-        **({"pictures_per_second": round(release.details["pictures"] / seconds, 1)} if release.clips else {}),
+        **({"frames_per_second": round(release.details["frames"] / seconds, 1)} if release.clips else {}),
+    }
+
+
+def print_result(
+    release: Release,
+    figures: Mapping[str, Any],
+    out: Path,
+    secret: Path,
+    *,
+    dry_run: bool,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Print what a run did, and return its exit code."""
+    untouched = [] if dry_run else read_residual_faces(secret)
+    notes = [] if dry_run else read_private(secret)[1].get("notes", [])
+    code = 5 if figures["untouched_faces"] or figures["withheld_files"] else 4 if figures["failures"] else 0
+    print_failures(figures["failures"])
+    if not quiet:
+        print_summary(release, figures, notes, None if dry_run else out)
+    print_residual_faces(untouched, secret)
+    if as_json:
+        listed = {"notes": notes, "untouched": [one._asdict() for one in untouched]}
+        print_json(dict(figures) | listed | {"release": str(out), "private": str(secret), "exit_code": code})
+    return code
+
+
+def describe_method(method: Method[Any]) -> dict[str, str]:
+    """Return what a user chooses a method by."""
+    networks = method.networks(Context(verifiers=VERIFIERS))
+    limited = [name for name in networks if weights.CATALOGUE[name].non_commercial]
+    return {
+        "method": method.name,
+        "promise": method.promise,
+        "publishes": ", ".join(method.outputs),
+        "works on": ", ".join(method.media),
+        "speed": method.speed,
+        "licence": f"not for commercial use ({', '.join(limited)})" if limited else method.licence,
     }
 
 
@@ -111,13 +153,13 @@ def _print_videos(release: Release, figures: Mapping[str, Any], *, done: bool) -
     were = "were" if done else "would be"
     sound = {"keep": "kept", "drop": "left out", "disguise": "changed in pitch"}[figures["audio"]]
     say(
-        f"{len({row.subject for row in rows})} people in {figures['videos']} videos of {figures['pictures']}"
+        f"{len({row.subject for row in rows})} people in {figures['videos']} videos of {figures['frames']}"
         f" pictures: faces {were} drawn {figures['faces_drawn']} times and covered"
         f" {figures['faces_covered']} times; sound {sound}."
     )
     if kept := figures["kept_people"]:
         warn(f"{kept} of them stay visible, as asked.")
-    say(f"{figures['seconds']:.0f} s in all, {figures['pictures_per_second']} pictures a second.")
+    say(f"{figures['seconds']:.0f} s in all, {figures['frames_per_second']} pictures a second.")
 
 
 def _print_people(release: Release, max_count: int = 20) -> None:

@@ -39,7 +39,7 @@ class Boxes:
 
     def __post_init__(self) -> None:
         """Check that the arrays are parallel."""
-        n = len(self.score)
+        n = len(self)
         if self.xyxy.shape != (n, 4) or self.five.shape != (n, 5, 2):
             raise UsageError(
                 f"Boxes need xyxy ({n}, 4) and five ({n}, 5, 2). Got {self.xyxy.shape}, {self.five.shape}."

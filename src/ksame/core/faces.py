@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from ksame.core.arrays import FloatArray
 from ksame.core.errors import UsageError
 
-__all__ = ["FaceSet", "Space"]
+__all__ = ["FaceSet", "FaceView", "Space"]
+
+
+class FaceView(NamedTuple):
+    """One view of a person: an image, or a part of one, and the mesh of the face in it."""
+
+    rgb: NDArray[np.uint8]  # (h, w, 3)
+    points: FloatArray  # (468, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +55,7 @@ class FaceSet:
 
     def __post_init__(self) -> None:
         """Check that the arrays are parallel."""
-        n = len(self.rgb)
+        n = len(self)
         if self.rgb.ndim != 4 or self.rgb.shape[3] != 3 or self.rgb.dtype != np.uint8:
             raise UsageError(f"rgb must be (n, h, w, 3) uint8. Got {self.rgb.shape} {self.rgb.dtype}.")
         if self.points.ndim != 3 or self.points.shape[2] != 2:

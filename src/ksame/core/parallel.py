@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import takewhile
-from typing import Any, TypeVar
-
-import joblib
-
-from ksame.core.errors import UsageError
+from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -74,37 +68,3 @@ def submit(work: Callable[[], R]) -> Future[R]:
     4
     """
     return _POOL.submit(work)
-
-
-def parallel_map(
-    work: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, jobs: int | None, engine: str = "threading"
-) -> Generator[T, None, None]:
-    """Yield the result for each task's arguments, in order, computed by several workers.
-
-    When the generator is closed early, no further task is started and running ones are waited for: a thread
-    that is still inside a network when the interpreter exits would abort the process.
-    """
-    try:
-        # max_nbytes: or joblib would write large images to temporary files on their way to a process
-        parallel = joblib.Parallel(n_jobs=jobs or -1, backend=engine, return_as="generator", max_nbytes=None)
-    except ValueError:
-        raise UsageError(f"There is no engine {engine!r}: threading and loky are always there.") from None
-    stopped: list[bool] = []  # lists: their changes are atomic, and they can be sent to processes
-    running: list[bool] = []
-
-    def counted(*task: Any) -> T | None:
-        running.append(True)
-        try:
-            return None if stopped else work(*task)
-        finally:
-            running.pop()
-
-    results = parallel(joblib.delayed(counted)(*task) for task in takewhile(lambda _: not stopped, tasks))
-    try:
-        for result in results:  # noqa: UP028  # yield from would close joblib's generator, which complains
-            yield result
-    finally:
-        stopped.append(True)
-        deque(results, maxlen=0)
-        while running:  # joblib does not wait for its threads when Ctrl-C stops it
-            time.sleep(0.01)

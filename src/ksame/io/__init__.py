@@ -6,10 +6,17 @@ their own clock. A folder is written completely or not at all (docs/decisions/00
 
 from ksame.io.audio import audio_hashes
 from ksame.io.clip import Clip, ClipFrame
-from ksame.io.find import PHOTO_SUFFIXES, VIDEO_SUFFIXES, FoundFile, find_photos, find_videos, skipped_files
 from ksame.io.metadata import metadata_of
 from ksame.io.photo_write import clear_partial, decode, encode, encode_png, publish_folder
 from ksame.io.photos import read_photo, read_preview
+from ksame.io.sources import (
+    PHOTO_SUFFIXES,
+    VIDEO_SUFFIXES,
+    FoundFile,
+    find_photos,
+    find_videos,
+    skipped_files,
+)
 from ksame.io.video import probe_video, read_frames
 from ksame.io.video_metadata import metadata_of_video
 from ksame.io.video_seek import read_frames_at

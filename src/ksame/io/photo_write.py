@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ksame.core import scratch
 from ksame.core.errors import KSameError, UsageError
 from ksame.core.text import fit_name
-from ksame.io.find import is_release_folder
+from ksame.io.sources import is_release_folder
 
 FILE_TIMESTAMP = 315_532_800  # 1980-01-01 00:00 UTC, the earliest time that zip files can store
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageCms, UnidentifiedImageError
 
 from ksame.core.errors import InputError, UsageError
-from ksame.io.find import HEIC_SUFFIXES, PHOTO_SUFFIXES
+from ksame.io.sources import HEIC_SUFFIXES, PHOTO_SUFFIXES, Source
 
 RGB = NDArray[np.uint8]  # (h, w, 3)
 MAX_PIXELS = 178_956_970  # Pillow's limit against decompression bombs: half a gigabyte as RGB
@@ -172,3 +172,13 @@ def _upright(original: Image.Image, image: Image.Image) -> Image.Image:
     with suppress(Exception):  # a damaged EXIF block raises nearly anything, and the pixels are fine
         transpose = _ORIENTATIONS.get(original.getexif().get(0x0112, 1))
     return image if transpose is None else image.transpose(transpose)
+
+
+def read_pixels(source: Source) -> NDArray[np.uint8]:
+    """Return the pixels (h, w, 3) of a source, checked."""
+    if isinstance(source.pixels, Path):
+        return read_photo(source.pixels)
+    rgb = np.asarray(source.pixels() if callable(source.pixels) else source.pixels)
+    if rgb.dtype != np.uint8 or rgb.ndim not in (2, 3) or (rgb.ndim == 3 and rgb.shape[2] != 3):
+        raise InputError(f"{source.name} must be (h, w, 3) or (h, w) uint8. Got {rgb.shape} {rgb.dtype}")
+    return np.ascontiguousarray(rgb if rgb.ndim == 3 else np.repeat(rgb[..., None], 3, axis=2))

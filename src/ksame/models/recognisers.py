@@ -19,7 +19,15 @@ from ksame.core.geometry import MESH, crop, five_points, similarity
 from ksame.models import runtime, weights
 from ksame.models.dlib_network import descriptors
 
-__all__ = ["RECOGNISERS", "EmbeddingNetwork", "check_finite", "default_recogniser", "embed", "from_onnx"]
+__all__ = [
+    "RECOGNISERS",
+    "VERIFIERS",
+    "EmbeddingNetwork",
+    "check_finite",
+    "default_recogniser",
+    "embed",
+    "from_onnx",
+]
 
 # Where left eye, right eye, nose tip and mouth corners go on the 112 px picture that SFace and
 # MobileFaceNet were trained on.
@@ -201,3 +209,9 @@ RECOGNISERS: dict[str, EmbeddingNetwork] = {
         EmbeddingNetwork("dlib", 150, _CHIP, 128, descriptors, 0.48, (0.8175, 0.0907)),
     )
 }
+
+VERIFIERS = ("sface", "mobilefacenet", "facenet", "dlib")
+"""The recognisers that judge candidates for new faces unless others are named.
+
+The first also tells people apart in videos.
+"""

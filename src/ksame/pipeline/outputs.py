@@ -1,78 +1,120 @@
-"""What is published: portraits, or scenes with the new faces in them."""
+"""Outputs of photos: portraits, or the photos with the new faces in them. Their fields are their options."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ksame import io
-from ksame.analysis.photos import AnalysedPhotos
+from ksame.analysis.identify import IdentifiedPhotos
+from ksame.analysis.search import Effort
+from ksame.core.context import Context
 from ksame.core.errors import Faceless, Failure
-from ksame.core.faces import FaceSet
-from ksame.core.geometry import FRAME, MESH, PORTRAIT_FACE_XYXY
-from ksame.methods.drawing import Surrogates
+from ksame.core.options import Options, option
+from ksame.methods.base import Plan, Publish
 from ksame.models.detectors import residual
-from ksame.render import blend
-from ksame.render.scene import ScenePolicy, published_names, render_scenes
-from ksame.spaces import AppearanceSpace
-from ksame.spaces.generator_space import GeneratorSpace
+from ksame.release.names import published_names
+from ksame.render.base import PortraitRenderer, SceneRenderer
+from ksame.render.scene import RenderedScenes, ScenePlan
+
+__all__ = ["OUTPUTS", "Output", "Portraits", "PublishedFiles", "Scenes"]
 
 
 class PublishedFiles(NamedTuple):
-    """Files, the file of each face, and the look at them afterwards."""
+    """Files, the file of each face, and what is said of them."""
 
     files: Mapping[str, bytes]
-    names: Sequence[str]
-    inspect: Callable[[str, bytes], int]
+    names: Sequence[str]  # (n,)
+    inspect: Callable[[str, bytes], int]  # counts the faces in a file that were not replaced
     failures: tuple[Failure, ...]
     faceless: tuple[Faceless, ...] = ()
+    public: Mapping[str, Any] = {}
 
 
-def publish_portraits(
-    new: Surrogates, faces: FaceSet, names: str, seed: int, failures: tuple[Failure, ...]
-) -> PublishedFiles:
-    """Publish one picture per face: the new face alone."""
-    data: dict[Any, bytes] = {}
-    contents = []
-    for row in range(len(faces)):
-        key = new.output[row] if new.expression_delta is None else (new.output[row], row)
-        if key not in data:  # drawn once for all who share it: what is not drawn twice cannot differ
-            data[key] = io.encode_png(new.portrait(row))
-        contents.append(data[key])
-    outputs = published_names(faces.source.tolist(), names=names, seed=seed, suffix=".png")
-    scale = new.portrait(0).shape[1] / FRAME.width
-    files = dict(sorted(zip(outputs, contents, strict=True)))
-    if isinstance(new.space, GeneratorSpace):  # whoever is in the picture does not exist
-        return PublishedFiles(files, outputs, lambda _name, _file: 0, failures)
-    return PublishedFiles(
-        files, outputs, lambda _, file: len(residual(io.decode(file), PORTRAIT_FACE_XYXY * scale)), failures
-    )
+@dataclass(frozen=True, kw_only=True)
+class Portraits(Options):
+    """Publish the new faces alone, one image per face."""
+
+    publish: ClassVar[Publish] = "portrait"
+    effort: ClassVar[Effort] = "fast"  # a portrait shows nothing of the photo
+    detectors: ClassVar[tuple[str, ...]] = ("yunet", "mesh", "blazeface")
+
+    names: Literal["random", "keep"] = option("random", "Published file names.")
+
+    def files(self, people: IdentifiedPhotos, plan: Plan, context: Context) -> PublishedFiles:
+        """Draw every surrogate once: what is not drawn twice cannot differ."""
+        renderer = plan.renderer
+        assert isinstance(renderer, PortraitRenderer)  # by the method's outputs
+        drawn: dict[Hashable, bytes] = {}
+        contents = []
+        for face in range(len(people.faces)):
+            surrogate = renderer.surrogate(face)
+            if surrogate not in drawn:
+                drawn[surrogate] = io.encode_png(renderer.portrait(face))
+            contents.append(drawn[surrogate])
+        names = published_names(
+            people.faces.source.tolist(), names=self.names, seed=context.seed, suffix=".png"
+        )
+        files = dict(sorted(zip(names, contents, strict=True)))
+        box = renderer.face_box
+
+        def count_residual(name: str, data: bytes) -> int:
+            return 0 if box is None else len(residual(io.decode(data), box))
+
+        return PublishedFiles(files, names, count_residual, people.photos.failures, public={})
 
 
-def publish_scenes(
-    new: Surrogates,
-    faces: FaceSet,
-    found: AnalysedPhotos,
-    composite: blend.Composite,
-    names: str,
-    seed: int,
-    jobs: int | None,
-    policy: ScenePolicy,
-) -> PublishedFiles:
+@dataclass(frozen=True, kw_only=True)
+class Scenes(Options):
     """Publish the photos with the new faces in them."""
-    space, points = new.space, faces.points  # not the faces: their pictures may go before any scene is made
-    assert isinstance(space, AppearanceSpace)  # checked with the options
 
-    def paint(photo: NDArray[np.uint8], row: int) -> NDArray[np.uint8]:
-        face = new.of(row)
-        scale = face.rgb.shape[1] / FRAME.width
-        posed = space.pose(face.shape[:MESH] / scale, new.shapes[row])
-        return blend.blend_scene(photo, points[row], face, posed, space.ringed, composite=composite)
+    publish: ClassVar[Publish] = "scene"
+    detectors: ClassVar[tuple[str, ...]] = ("yunet", "mesh", "blazeface", "centerface")
 
-    files, outputs, faceless, failures = render_scenes(
-        found, paint, names=names, seed=seed, jobs=jobs, policy=policy
-    )
-    return PublishedFiles(files, outputs, files.inspect, failures, faceless)
+    names: Literal["random", "keep"] = option("keep", "Published file names.")
+    search: Effort = option("full", "How thoroughly photos are searched for faces.")
+    faceless: Literal["publish", "skip"] = option("skip", "Photos in which no face is found.")
+    allow_residual: bool = option(False, "Write photos although a face is still seen after it was covered.")
+
+    @property
+    def effort(self) -> Effort:
+        """How thoroughly photos are searched."""
+        return self.search
+
+    def files(self, people: IdentifiedPhotos, plan: Plan, context: Context) -> PublishedFiles:
+        """Plan the photos; each is rendered when it is written."""
+        assert isinstance(plan.renderer, SceneRenderer)  # by the method's outputs
+        found = people.photos
+        used = set(found.photo.tolist())
+        covered = {photo for photo, boxes in enumerate(found.unusable) if len(boxes)} - used
+        empty = {photo for photo, readable in enumerate(found.readable) if readable} - used - covered
+        without = sorted(covered | empty if self.faceless == "publish" else covered)
+        published = sorted([*used, *without])
+        names = published_names(
+            [found.sources[photo].name for photo in published], names=self.names, seed=context.seed
+        )
+        scenes = {
+            name: ScenePlan(found.sources[photo], np.flatnonzero(found.photo == photo), found.unusable[photo])
+            for name, photo in sorted(zip(names, published, strict=True))
+        }
+        of = dict(zip(published, names, strict=True))
+        faceless = tuple(
+            Faceless(found.sources[photo].name, of[photo], len(found.unusable[photo])) for photo in without
+        )
+        done = {one.input for one in faceless}
+        files = RenderedScenes(scenes, plan.renderer, context, self.allow_residual)
+        return PublishedFiles(
+            files,
+            [of[photo] for photo in found.photo.tolist()],
+            files.inspect,
+            tuple(failure for failure in found.failures if failure.input not in done),
+            faceless,
+            {"search": self.search, "faceless_photos": len(faceless)},
+        )
+
+
+Output = Portraits | Scenes
+OUTPUTS: dict[Publish, type[Portraits] | type[Scenes]] = {"portrait": Portraits, "scene": Scenes}

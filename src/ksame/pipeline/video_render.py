@@ -26,17 +26,15 @@ from ksame.analysis.tracking.track import (
     Track,
 )
 from ksame.core.arrays import FloatArray, ProgressCallback
-from ksame.core.checkpoint import Checkpoint
+from ksame.core.context import Context
 from ksame.core.errors import Failure, InputError
+from ksame.core.faces import FaceView
 from ksame.core.parallel import prefetch, prefetch_count
-from ksame.pipeline.openset import (
-    VIEWS_PER_PERSON,
-    Texture,
-)
+from ksame.methods.shift.method import VIEWS_PER_PERSON
 from ksame.release import MakingNotes, ResidualRecord
 from ksame.render import blend, cover
-from ksame.render.overlay.face_overlay import FaceOverlay
-from ksame.render.overlay.frame_code import FaceView, encode_frame, reanchor, smooth_codes
+from ksame.render.overlay.face_overlay import FaceOverlay, Texture
+from ksame.render.overlay.frame_code import encode_frame, reanchor, smooth_codes
 from ksame.render.overlay.views import evenly_spaced
 from ksame.render.tone import is_monochrome, to_tone
 
@@ -91,22 +89,21 @@ class RenderedVideo:
     texture: Texture
     audio: Literal["keep", "drop", "disguise"]
     quality: int | None
-    jobs: int | None
-    checkpoint: Checkpoint | None
-    progress: ProgressCallback | None
+    context: Context
 
     def make(self, path: Path) -> MakingNotes:
         """Write the video, unless a run that was stopped did; return what came to light."""
-        if self.checkpoint is None:
+        checkpoint = self.context.checkpoint
+        if checkpoint is None:
             return self._filmed(path)
         key = self._key()
-        known = self.checkpoint.load_video(key, path)
+        known = checkpoint.load_video(key, path)
         if known is not None:
             untouched, notes = known
             return MakingNotes(tuple(ResidualRecord(*one) for one in untouched), tuple(notes))
         made = self._filmed(path)
         if not made.failures:
-            self.checkpoint.store_video(key, path, [made.untouched, made.notes])
+            checkpoint.store_video(key, path, [made.untouched, made.notes])
         return made
 
     def _key(self) -> str:
@@ -146,8 +143,8 @@ class RenderedVideo:
         self, frames: Iterable[io.ClipFrame], untouched: list[ResidualRecord]
     ) -> Iterator[io.ClipFrame]:
         """Yield the pictures with new faces, worked on a few ahead and side by side."""
-        tell = frame_progress(self.progress, f"drawing {self.video.name}", self.video.frames)
-        workers = self.jobs or 2
+        tell = frame_progress(self.context.progress, f"drawing {self.video.name}", self.video.frames)
+        workers = self.context.jobs or 2
         size = 3 * self.video.clip.width * self.video.clip.height
         most = prefetch_count(size, least=workers, max_count=2 * workers)
         with ThreadPoolExecutor(workers) as pool:

@@ -6,6 +6,7 @@ files themselves do not show: it recomputes every figure of the certificate that
 """
 
 from ksame.core.errors import Faceless, Failure
+from ksame.release.manifest import MANIFEST, read_manifest
 from ksame.release.private import (
     PRIVATE_FILES,
     MakingNotes,
@@ -26,10 +27,12 @@ from ksame.release.writer import (
     as_written,
     check_folders,
     clear_unfinished,
+    open_folders,
 )
 
 __all__ = [
     "CERTIFICATE",
+    "MANIFEST",
     "PRIVATE_FILES",
     "REPORT_FILE",
     "SOFTWARE",
@@ -45,8 +48,10 @@ __all__ = [
     "as_written",
     "check_folders",
     "clear_unfinished",
+    "open_folders",
     "read_faceless",
     "read_failures",
+    "read_manifest",
     "read_private",
     "read_residual_faces",
     "verify",

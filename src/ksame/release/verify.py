@@ -15,6 +15,7 @@ from ksame import io
 from ksame.core.errors import GuaranteeViolated, InputError, UsageError
 from ksame.core.guarantee import Guarantee
 from ksame.core.partition_type import check_law
+from ksame.release.manifest import MANIFEST, manifest_text, read_manifest
 from ksame.release.private import read_faceless, read_private
 from ksame.release.writer import CERTIFICATE, FORMAT, digest_of, pretty
 
@@ -26,6 +27,7 @@ class Verification:
     """What was checked on a release and found true."""
 
     certificate: Mapping[str, Any] = field(repr=False)
+    files: Mapping[str, str] = field(repr=False)  # sha256 by name
     checks: tuple[str, ...]
     unchecked: tuple[str, ...] = ()
 
@@ -48,22 +50,25 @@ def verify(folder: str | Path, *, private: str | Path | None = None) -> Verifica
     if not out.is_dir():
         raise UsageError(f"{out} is not a folder: give the release folder that ksame run wrote.")
     certificate = _read_certificate(out / CERTIFICATE)
+    files = _read_files(out, certificate)
     try:
-        checks = tuple(_checks(out, certificate, private))
-        return Verification(certificate, checks, tuple(_unchecked(out, certificate, private)))
+        checks = tuple(_checks(out, certificate, files, private))
+        return Verification(certificate, files, checks, tuple(_unchecked(out, certificate, private)))
     except (KeyError, TypeError, AttributeError) as error:
         raise GuaranteeViolated(f"The certificate of {out} lacks what it must say: {error}.") from None
 
 
-def _checks(out: Path, certificate: Mapping[str, Any], private: str | Path | None) -> Iterator[str]:
+def _checks(
+    out: Path, certificate: Mapping[str, Any], files: Mapping[str, str], private: str | Path | None
+) -> Iterator[str]:
     """Yield each check in words once it has passed."""
     yield "the certificate is as it was issued"
-    _check_files(out, certificate["files"])
-    yield f"all {len(certificate['files'])} published files are there, unchanged, and no others"
-    for name in certificate["files"]:
+    _check_files(out, files)
+    yield f"all {len(files)} published files are there, unchanged, and no others"
+    for name in files:
         _check_metadata(out / name)
     yield "none of them carries metadata"
-    claim, counts = _claim(certificate), Counter(certificate["files"].values())
+    claim, counts = _claim(certificate), Counter(files.values())
     if sorted(counts.values()) != certificate["group_sizes"]:
         raise GuaranteeViolated("The group sizes in the certificate are not those of the files.")
     if claim.k_anonymous and claim.scope == "file":
@@ -72,7 +77,7 @@ def _checks(out: Path, certificate: Mapping[str, Any], private: str | Path | Non
             raise GuaranteeViolated(f"A published face occurs {least} times, fewer than k = {claim.k}.")
         yield f"every published face occurs at least {claim.k} times: {len(counts)} different faces"
     if private is not None:
-        yield from _check_private(Path(private), certificate, claim)
+        yield from _check_private(Path(private), certificate, files, claim)
 
 
 def _unchecked(out: Path, certificate: Mapping[str, Any], private: str | Path | None) -> Iterator[str]:
@@ -121,10 +126,20 @@ def _read_certificate(path: Path) -> dict[str, Any]:
     return dict(certificate) | {"digest": digest}
 
 
+def _read_files(out: Path, certificate: Mapping[str, Any]) -> dict[str, str]:
+    """Return the certified hashes by name, checked against the certificate."""
+    files = read_manifest(out)
+    if certificate.get("manifests") != {MANIFEST: hashlib.sha256(manifest_text(files)).hexdigest()}:
+        raise GuaranteeViolated(f"{MANIFEST} was changed: it is not the one that was certified.")
+    if (out / MANIFEST).read_bytes() != manifest_text(files) or certificate.get("files") != len(files):
+        raise GuaranteeViolated(f"{MANIFEST} was changed after the release was certified.")
+    return files
+
+
 def _check_files(out: Path, hashes: Mapping[str, str]) -> None:
     """Raise unless the folder holds exactly the certified files, byte for byte."""
     found = {str(path.relative_to(out).as_posix()): path for path in _walk(out)}
-    for name in (CERTIFICATE, REPORT_FILE):
+    for name in (CERTIFICATE, MANIFEST, REPORT_FILE):
         found.pop(name, None)
     missing, extra = sorted(hashes.keys() - found.keys()), sorted(found.keys() - hashes.keys())
     if missing:
@@ -162,12 +177,14 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield Path(entry.path)
 
 
-def _check_private(secret: Path, certificate: Mapping[str, Any], claim: Guarantee) -> Iterator[str]:
+def _check_private(
+    secret: Path, certificate: Mapping[str, Any], files: Mapping[str, str], claim: Guarantee
+) -> Iterator[str]:
     """Check the law with the mapping in hand: people behind each face, not files."""
     rows, settings = read_private(secret)
     if settings.get("certificate") != certificate["digest"]:
         raise GuaranteeViolated(f"The certificate is not the one that was issued with {secret}.")
-    mapped, there = {row.output for row in rows if row.output}, set(certificate["files"])
+    mapped, there = {row.output for row in rows if row.output}, set(files)
     faceless = {one.output for one in read_faceless(secret)}
     # a video may show nobody
     if (mapped | faceless) - there or (claim.kind != "none" and there - mapped - faceless):
@@ -179,10 +196,10 @@ def _check_private(secret: Path, certificate: Mapping[str, Any], claim: Guarante
         raise GuaranteeViolated("The numbers of people in the certificate are not those of the mapping.")
     yield "the mapping belongs to this release"
     if claim.k_anonymous:
-        published = [
-            certificate["files"][row.output] if claim.scope == "file" else str(row.group) for row in rows
-        ]
-        several = certificate.get("expression") == "keep"  # a neutral and a smiling face of one group
+        published = [files[row.output] if claim.scope == "file" else str(row.group) for row in rows]
+        several = (
+            certificate["method"].get("expression") == "keep"
+        )  # a neutral and a smiling face of one group
         bound = check_law(published, [row.subject for row in rows], claim.k, allow_several=several)
         if bound > claim.bound + 1e-12:
             raise GuaranteeViolated(

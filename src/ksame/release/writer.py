@@ -7,17 +7,20 @@ import json
 import os
 import platform
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ksame import io
 from ksame.core.errors import Failure, InputError, UsageError
 from ksame.core.guarantee import Guarantee
 from ksame.core.text import MAX_NAME_BYTES
+from ksame.methods.base import Method
+from ksame.models import weights
+from ksame.release.manifest import MANIFEST, manifest_text, read_manifest
 from ksame.release.private import (
     PRIVATE_FILES,
     MakingNotes,
@@ -29,9 +32,17 @@ from ksame.release.private import (
     write_private_parts,
 )
 
-FORMAT = "ksame certificate 1"
+FORMAT = "ksame certificate 2"
 CERTIFICATE = "certificate.json"
 SOFTWARE = ("ksame", "numpy", "scipy", "opencv-python-headless", "openvino", "pillow")
+
+
+class Issued(NamedTuple):
+    """A certificate, the hashes of the files by name, and what came to light when they were made."""
+
+    certificate: dict[str, Any]
+    hashes: dict[str, str]
+    made: MakingNotes
 
 
 class DeferredFile(Protocol):
@@ -52,12 +63,14 @@ class Release:
         and its ``items`` leave out what must not be written.
     guarantee : Guarantee
         The claim.
-    k : int
-        The k that was asked for.
-    method, publish : str
-        How the faces were made, and whether portraits or scenes are published.
+    method : Method
+        How the faces were replaced; the certificate states its options.
+    publish : str
+        Whether portraits or scenes are published.
+    networks, verifiers : tuple of str
+        The weights that were used, and which of them judged candidates.
     details : mapping
-        What else the certificate says: partition, weights. No names.
+        What else the certificate says. No names.
     private : Private
         Kept apart and not printed; ``save`` writes it to its own folder.
     inspect : callable
@@ -68,32 +81,30 @@ class Release:
 
     files: Mapping[str, bytes] = field(repr=False)
     guarantee: Guarantee
-    k: int
-    method: str
+    method: Method[Any]
     publish: str
     details: Mapping[str, Any] = field(repr=False)
     private: Private = field(repr=False)
     inspect: Callable[[str, bytes], int] = field(repr=False, default=lambda name, data: 0)
     clips: Mapping[str, DeferredFile] = field(repr=False, default_factory=dict)
+    networks: tuple[str, ...] = ()
+    verifiers: tuple[str, ...] = ()
 
-    def certificate(self, into: Path | None = None) -> dict[str, Any]:
-        """Return the certificate; it holds no name, no mapping and no seed.
+    def certificate(self) -> dict[str, Any]:
+        """Return the certificate; it holds no name, no mapping and no seed."""
+        return self._issue(None).certificate
 
-        Every file is made, hashed and inspected once, and written into a folder on the way.
-        """
-        return self._issued(into)[0]
-
-    def _issued(self, into: Path | None) -> tuple[dict[str, Any], MakingNotes]:
-        """Return the certificate, and for the private folder what came to light."""
+    def _issue(self, into: Path | None) -> Issued:
+        """Make, hash and inspect every file once, write it into a folder, and state what is true of all."""
         hashes, made = self._made(into)
         people: dict[int, set[str]] = {}
         for row in self._written(hashes, made).mapping:
             people.setdefault(row.group, set()).add(row.subject)
         body = {
             "format": FORMAT,
-            "method": self.method,
+            "method": {"name": self.method.name, **self.method.public_settings()},
             "publish": self.publish,
-            "k": self.k,
+            "k": self.method.k,
             "kind": self.guarantee.kind,
             "bound": self.guarantee.bound,
             "scope": self.guarantee.scope,
@@ -105,10 +116,13 @@ class Release:
             "untouched_faces": len(made.untouched),
             "withheld_files": len(made.withheld),
             **self.details,
+            "verifiers": list(self.verifiers),
+            "weights": {name: weights.CATALOGUE[name].sha256 for name in self.networks},
             "software": {"python": platform.python_version()} | {name: version(name) for name in SOFTWARE},
-            "files": hashes,
+            "files": len(hashes),
+            "manifests": {MANIFEST: hashlib.sha256(manifest_text(hashes)).hexdigest()},
         }
-        return body | {"digest": digest_of(body)}, made
+        return Issued(body | {"digest": digest_of(body)}, hashes, made)
 
     def _made(self, into: Path | None) -> tuple[dict[str, str], MakingNotes]:
         """Make every file; return their hashes by name, in order, and what came to light."""
@@ -163,9 +177,10 @@ class Release:
         out, secret = check_folders(folder, private, overwrite=overwrite)
 
         def write(into: Path) -> None:
-            certificate, made = self._issued(into)
+            certificate, hashes, made = self._issue(into)
+            (into / MANIFEST).write_bytes(manifest_text(hashes))
             (into / CERTIFICATE).write_text(pretty(certificate), encoding="ascii")
-            private = self._written(certificate["files"], made)
+            private = self._written(hashes, made)
             parts.extend(write_private_parts(secret, private, made, certificate["digest"]))
 
         # The mapping is on the disk before the release is in place, but takes the place of an earlier one
@@ -184,11 +199,12 @@ class Release:
         return out
 
 
-def as_written(release: Release, certificate: Mapping[str, Any], secret: Path) -> Release:
+def as_written(release: Release, out: Path, secret: Path) -> Release:
     """Return a release as its folders hold it: without the videos that could not be written."""
     rows, failures = read_private(secret)[0], read_failures(secret)
     private = replace(release.private, mapping=tuple(rows), failures=tuple(failures))
-    clips = {name: clip for name, clip in release.clips.items() if name in certificate["files"]}
+    written = read_manifest(out)
+    clips = {name: clip for name, clip in release.clips.items() if name in written}
     return replace(release, private=private, clips=clips)
 
 
@@ -212,6 +228,38 @@ def _make_deferred(name: str, file: DeferredFile, into: Path | None) -> tuple[st
         return "", made
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest(), made
+
+
+def open_folders(
+    folder: str | Path,
+    private: str | Path | None = None,
+    *,
+    inputs: Iterable[str | Path] = (),
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> tuple[Path, Path]:
+    """Return the absolute release and private folders before the long work, cleared of interrupted runs.
+
+    Raises
+    ------
+    UsageError
+        If they cannot be used, or would lie among the inputs or over them.
+    """
+    out, secret = check_folders(folder, private, overwrite=overwrite or dry_run)
+    for path in inputs:
+        real = Path(os.path.realpath(path))  # a link that leads to itself is for the reader to report
+        for what, folder in (("release", out), ("private folder", secret)):
+            if real == folder or real in folder.parents:
+                raise UsageError(
+                    f"The {what} {folder} would lie inside the input {path}: name a folder elsewhere."
+                )
+            if folder in real.parents:
+                raise UsageError(
+                    f"The input {path} lies inside the {what} {folder}: name a folder elsewhere."
+                )
+    if not dry_run:
+        clear_unfinished(out, secret)
+    return out, secret
 
 
 def check_folders(

@@ -26,7 +26,7 @@ FloatImage = NDArray[np.float32]
 Box = tuple[int, int, int, int]
 
 
-Composite = Literal["feather", "picture", "poisson"]
+Composite = Literal["feather", "colour", "poisson"]
 
 
 def blend_scene(
@@ -53,7 +53,7 @@ def blend_scene(
     triangles : (t, 3)
         The mesh.
     composite : str
-        ``feather``: the group's own colours, fading at the edge. ``picture``: its mean colour brought to
+        ``feather``: the group's own colours, fading at the edge. ``colour``: its mean colour brought to
         the photo's. ``poisson``: gradients only, colour from the boundary (6.3).
 
     Notes
@@ -151,6 +151,6 @@ def _blend_poisson(ground: NDArray[np.uint8], image: FloatImage, alpha: FloatIma
 
 COMPOSITES: dict[str, Callable[[NDArray[np.uint8], FloatImage, FloatImage], NDArray[np.uint8]]] = {
     "feather": _blend_feather,
-    "picture": _blend_colour_matched,
+    "colour": _blend_colour_matched,
     "poisson": _blend_poisson,
 }

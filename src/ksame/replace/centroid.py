@@ -1,4 +1,4 @@
-"""One face for a whole group: its mean [N fig. 10]."""
+"""Replace each group by its mean face [N fig. 10]."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from numpy.typing import ArrayLike
 from ksame.core.arrays import FloatArray
 from ksame.core.guarantee import Guarantee
 from ksame.core.partition_type import Partition
-from ksame.replace.codes import as_codes, person_index, refuse_real_faces, row_means
+from ksame.replace.codes import as_codes, refuse_real_faces, row_means, subject_index
 
-_REAL_FACE_NOTE = "some surrogates may be a real person's code, which was allowed on request"
+_REAL_FACE_NOTE = "a surrogate may equal a real person's code, as allow_real permits"
 
 
 def centroid(
     codes: ArrayLike, partition: Partition, *, allow_real: bool = False
 ) -> tuple[FloatArray, Guarantee]:
-    """Replace every face by the mean mu of its group's people [N fig. 10 line 7].
+    """Replace every face by the mean mu of its group's subjects [N fig. 10 line 7].
 
-    A person's photos are averaged first, so that ten photos of one weigh no more than one of another.
+    The photos of each subject are averaged first, so that every subject has the same weight.
 
     Parameters
     ----------
@@ -27,8 +27,9 @@ def centroid(
     partition : Partition
         The groups, from ``ksame.partition``.
     allow_real : bool
-        A mean can be one of the originals: when the same photo is there under k names, or by chance
-        when codes lie on a grid. Such a face is refused unless this says that the codes are no faces.
+        A mean can equal an original: when the same photo appears under k names, or by chance when
+        codes lie on a grid. This raises an error unless ``allow_real`` is set (for codes of other
+        data than faces).
 
     Returns
     -------
@@ -40,7 +41,7 @@ def centroid(
     Raises
     ------
     CannotGuarantee
-        If a group's mean is a real face up to rounding (a millionth of the codes' spread).
+        If a group's mean equals a real face up to rounding (a millionth of the codes' spread).
 
     Examples
     --------
@@ -50,9 +51,9 @@ def centroid(
     ([1.0, 1.0, 7.0, 7.0], 0.5)
     """
     x = as_codes(codes, len(partition.labels))
-    who = person_index(partition.subjects, len(x))
-    group = partition.labels[np.unique(who, return_index=True)[1]]  # (people,)
-    mu = row_means(row_means(x, who), group).astype(x.dtype)  # (m, d)
+    subject = subject_index(partition.subjects, len(x))
+    group = partition.labels[np.unique(subject, return_index=True)[1]]  # (subjects,)
+    mu = row_means(row_means(x, subject), group).astype(x.dtype)  # (m, d)
     if not allow_real:
         refuse_real_faces(mu, x)
     assumptions = (_REAL_FACE_NOTE,) if allow_real else ()

@@ -1,4 +1,4 @@
-"""What all replacements share: checked codes, means over people, and the refusal of real faces."""
+"""Helpers shared by the replacements: check codes, average subjects, refuse real faces."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.errors import CannotGuarantee, UsageError
 
 SAME_CODE_TOLERANCE = 1e-6
-"""A new code this close to an original, as a share of the codes' spread, is that real face."""
+"""A new code within this share of the codes' spread of an original counts as that real face."""
 
 
 def as_codes(codes: ArrayLike, faces: int | None = None) -> FloatArray:
-    """Return codes as a finite (n, d) array; single precision stays single."""
+    """Return codes as a finite (n, d) array; single precision is kept."""
     x = np.asarray(codes)
     if x.dtype not in (np.float32, np.float64):
         x = x.astype(np.float64)
@@ -23,17 +23,17 @@ def as_codes(codes: ArrayLike, faces: int | None = None) -> FloatArray:
     if faces is not None and len(x) != faces:
         raise UsageError(f"codes must have one row for each of the {faces} faces. Got {len(x)}.")
     if not np.isfinite(x).all():
-        raise UsageError("codes must be finite: a NaN or an infinity was given.")
+        raise UsageError("codes must be finite. Got NaN or infinity.")
     return x
 
 
-def person_index(subjects: ArrayLike | None, faces: int) -> IntArray:
-    """Return the person of each face as 0 .. m-1 in the order of first appearance."""
+def subject_index(subjects: ArrayLike | None, faces: int) -> IntArray:
+    """Return the subject of each face as a number 0 .. m-1, in order of first appearance."""
     if subjects is None:
         return np.arange(faces)
     given = np.asarray(subjects)
     if given.shape != (faces,):
-        raise UsageError(f"subjects must name one person per code: {faces}. Got {given.size}.")
+        raise UsageError(f"subjects must have one entry per code: {faces}. Got {given.size}.")
     _, first, inverse = np.unique(given, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
 
@@ -47,21 +47,21 @@ def row_means(x: FloatArray, index: IntArray, weights: FloatArray | None = None)
     return sums / np.bincount(index, w)[:, None]
 
 
-def real_faces(new: FloatArray, codes: FloatArray) -> IntArray:
-    """Return the rows of new codes that are some original up to rounding (``SAME_CODE_TOLERANCE``)."""
+def find_real_faces(new: FloatArray, codes: FloatArray) -> IntArray:
+    """Return the rows of new codes that equal an original up to rounding (``SAME_CODE_TOLERANCE``)."""
     old = codes.astype(np.float64)
-    spread = np.sqrt(((old - old.mean(axis=0)) ** 2).sum(axis=1).mean())  # the average face to a face
+    spread = np.sqrt(((old - old.mean(axis=0)) ** 2).sum(axis=1).mean())  # RMS distance to the mean face
     rounding = 4 * np.finfo(codes.dtype).eps * np.abs(old).max() * np.sqrt(old.shape[1])
-    within = SAME_CODE_TOLERANCE * spread + rounding + 1e-150  # not zero, and its square is not zero either
-    # a tree cuts nearly all of itself off at so small a radius: no n x m distances
-    distance, _ = KDTree(old).query(new.astype(np.float64), distance_upper_bound=within)
+    radius = SAME_CODE_TOLERANCE * spread + rounding + 1e-150  # positive, and so is its square
+    # a tree prunes nearly everything at so small a radius: no n x m distances
+    distance, _ = KDTree(old).query(new.astype(np.float64), distance_upper_bound=radius)
     return np.flatnonzero(np.isfinite(distance))
 
 
 def refuse_real_faces(new: FloatArray, codes: FloatArray) -> None:
-    """Raise if a surrogate is one real person's face: that would be published, whatever k is."""
-    if len(found := real_faces(new, codes)):
+    """Raise if a surrogate equals one real person's face, which would be published whatever k is."""
+    if len(found := find_real_faces(new, codes)):
         raise CannotGuarantee(
-            f"The surrogate of {len(found)} group(s) would be a real person's face: look for the same photo"
-            " under two names, or choose another k or partition."
+            f"The surrogate of {len(found)} group(s) would be a real person's face: remove photos that appear"
+            " under several names, or choose another k or partition."
         )

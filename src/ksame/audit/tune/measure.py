@@ -11,19 +11,18 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import pdist
 
 from ksame import io
-from ksame.analysis.strata import predict_attributes
+from ksame.analysis.identify import IdentifiedPhotos
+from ksame.analysis.strata import PredictedAttributes, predict_attributes
 from ksame.attack.embed import embed_faces
 from ksame.attack.recognisers import Recogniser
 from ksame.attack.score import score
 from ksame.audit.utility.measures import entropy
 from ksame.audit.utility.slices import clean_labels as given
 from ksame.core.arrays import FloatArray, IntArray
-from ksame.core.errors import WeightsError
+from ksame.core.context import Context
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import FRAME, register
-from ksame.core.parallel import parallel_map
 from ksame.io.sources import Source
-from ksame.pipeline.photos import IdentifiedPhotos
 from ksame.release import Release
 from ksame.spaces import AppearanceSpace
 from ksame.spaces.appearance import landmarks_on_frame
@@ -43,17 +42,11 @@ class OriginalFigures(NamedTuple):
     labels: Mapping[str, NDArray[np.str_]]  # gender and age band, given or apparent
     tree: FloatArray
     shown: int  # the face whose new faces the page shows
-    notes: tuple[str, ...]
 
 
-def measure_originals(people: IdentifiedPhotos, recogniser: Recogniser, jobs: int | None) -> OriginalFigures:
+def measure_originals(people: IdentifiedPhotos, recogniser: Recogniser, context: Context) -> OriginalFigures:
     """Look at the originals once."""
     faces = people.faces
-    notes: tuple[str, ...] = ()
-    try:
-        people = people._replace(attributes=predict_attributes(faces, jobs))
-    except WeightsError as error:
-        notes = (f"Apparent gender and age were not looked at: {error}",)
     space = AppearanceSpace.bundled()
     codes = space.encode(faces)
     names, who = np.unique(faces.subject, return_inverse=True)
@@ -68,37 +61,33 @@ def measure_originals(people: IdentifiedPhotos, recogniser: Recogniser, jobs: in
         recogniser=recogniser,
         space=space,
         codes=codes,
-        seen=_codes(recogniser, faces, jobs),
+        seen=_codes(recogniser, faces, context),
         compared="other photos of the same people" if other else "the very photos the faces were made from",
         photos=faces.source if other else None,
-        labels=_labels(people),
+        labels=_labels(people, predict_attributes(people, context)),
         tree=linkage(pdist(means), "ward"),
         shown=int(np.flatnonzero(who == usual)[0]),
-        notes=notes,
     )
 
 
-def _codes(recogniser: Recogniser, faces: FaceSet, jobs: int | None) -> NDArray[Any]:
+def _codes(recogniser: Recogniser, faces: FaceSet, context: Context) -> NDArray[Any]:
     """Return what the recogniser makes of the registered originals."""
     points = landmarks_on_frame(faces) * faces.rgb.shape[2] / FRAME.width
 
     def look(row: int) -> NDArray[Any]:
         return recogniser.codes(recogniser.chips(faces.rgb[row], points[row][None]))
 
-    return np.concatenate(list(parallel_map(look, ((row,) for row in range(len(faces))), jobs=jobs)))
+    return np.concatenate(list(context.map(look, range(len(faces)))))
 
 
-def _labels(people: IdentifiedPhotos) -> dict[str, NDArray[np.str_]]:
+def _labels(people: IdentifiedPhotos, attributes: PredictedAttributes) -> dict[str, NDArray[np.str_]]:
     """Return gender and age band of each face, as the csv gives them, else as they appear."""
     told = given(people.faces.labels, len(people.faces))
     found = {}
     for name in ("gender", "age"):
         label = told.get(name, np.full(len(people.faces), ""))
         label = np.where(label == "NA", "", label)  # as many tables write what is not known
-        if people.attributes:
-            label = np.where(label == "", getattr(people.attributes, name), label)
-        if (label != "").all():
-            found[name] = label
+        found[name] = np.where(label == "", getattr(attributes, name), label)
     return found
 
 
@@ -117,7 +106,7 @@ def published_faces(release: Release) -> PublishedFaces:
 
 
 def measure_release(
-    release: Release, published: PublishedFaces, known: OriginalFigures, jobs: int | None
+    release: Release, published: PublishedFaces, known: OriginalFigures, context: Context
 ) -> dict[str, Any]:
     """Attack a release, and measure what its faces lost."""
     sources = [Source(str(i), io.decode(data)) for i, data in enumerate(published.files)]
@@ -125,7 +114,7 @@ def measure_release(
     def code(rgb: NDArray[np.uint8], points: FloatArray) -> dict[str, NDArray[Any]]:
         return {"code": _appearance(known.space, rgb, points)}
 
-    seen = embed_faces(sources, [known.recogniser], features=code, jobs=jobs)
+    seen = embed_faces(sources, [known.recogniser], features=code, jobs=context.jobs)
     first = seen.largest(len(sources))
     mine = seen.rows(first[published.of])
     subject, guarantee = known.people.faces.subject, release.guarantee

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -10,28 +11,27 @@ from typing import Any
 import cv2
 import pandas as pd
 
-from ksame import io
-from ksame.analysis.identify import read_subject_hints
-from ksame.analysis.photos import analyse_photos
+from ksame import io, pipeline
 from ksame.attack.recognisers import deep_recogniser
 from ksame.audit.tune.measure import OriginalFigures, measure_originals, measure_release, published_faces
 from ksame.audit.tune.recommend import recommend
 from ksame.audit.tune.result import COLUMNS, TuningResult
 from ksame.core.arrays import ProgressCallback
+from ksame.core.context import Context, ignore_progress
 from ksame.core.errors import CannotGuarantee, UsageError
 from ksame.core.partition_type import as_k
 from ksame.io.sources import ImageInput, find_sources
-from ksame.methods.anonfaces.group import NON_COMMERCIAL, analyse_faces
-from ksame.methods.ksame import METHODS as ALL
-from ksame.models.generator import ImageGenerator
-from ksame.models.recognisers import default_recogniser
-from ksame.pipeline.photos import identify_photos, make_release
-from ksame.spaces.generator_space import GeneratorSpace
+from ksame.methods import KSame, Method
+from ksame.methods.anonfaces.method import NON_COMMERCIAL
+from ksame.methods.base import GroupMethod
+from ksame.models.recognisers import VERIFIERS
 
 METHODS = ("ksame-m", "ksame-furthest")
 """The methods that are tried unless others are named: both are proved, and keep faces sharp."""
 SHOWN_KS = (2, 3, 5, 8, 10, 12, 15, 20)
 """The k of which the page shows pictures; the table has them all."""
+_REFERENCE = KSame(k=2)  # what a loss is compared with
+_OUTPUT = pipeline.Portraits()
 _MAX_SIDE_PX = 320  # px: pictures on the page are not larger
 
 
@@ -56,11 +56,11 @@ def tune(
     ks : iterable of int
         The k to try; those that are larger than the number of people are left out, which is noted.
     methods : sequence of str
-        Names of ``ksame.methods.ksame.METHODS``.
+        Names of ``ksame.methods.METHODS`` that group people.
     risk : float
         The budget: how often an attacker may be right at most, in (0, 1).
     subjects : str, path or sequence
-        Who is who, as for ``photos.deidentify``.
+        Who is who, as for ``ksame.deidentify``.
     show_originals : bool
         Keep the original of the one person whose new faces the page shows.
     seed : int, optional
@@ -76,31 +76,27 @@ def tune(
         print(found.why)
     """
     wanted = sorted({as_k(k) for k in ks})
-    for method in methods:
-        if method not in ALL:
-            raise UsageError(f"There is no method {method!r}: choose one of {', '.join(ALL)}.")
+    tried = [pipeline.find_method(name) for name in methods]
+    for method in tried:
+        if not isinstance(method, GroupMethod):
+            raise UsageError(f"{method.name} has no k to try: choose methods that group people.")
     if not wanted or not methods or not 0 < risk < 1:
         raise UsageError(f"tune needs a k, a method, and a risk between 0 and 1. Got a risk of {risk}.")
-    recogniser = deep_recogniser(default_recogniser())  # that there is none is told before the long work
-    generated = any(ALL[method].space is GeneratorSpace for method in methods)
-    if generated:
-        ImageGenerator.bundled()
+    context = Context(jobs=jobs, progress=progress or ignore_progress)
+    context = replace(context, seed=context.seed if seed is None else seed)
+    recogniser = deep_recogniser(VERIFIERS[0])  # that there is none is told before the long work
+    for method in (_REFERENCE, *tried):
+        context = pipeline.prepare(method, _OUTPUT, context)
     sources = find_sources(inputs, in_order=not isinstance(subjects, str | Path))
-    given = read_subject_hints(sources, subjects, wanted[0])
-    found = analyse_photos(sources, scale=1.0, jobs=jobs, progress=progress)
-    people = identify_photos(found, given, wanted[0], jobs=jobs)
-    if generated:
-        people = people._replace(
-            seen=analyse_faces(people.faces, GeneratorSpace.bundled(), jobs=jobs, progress=progress)
-        )
-    those = measure_originals(people, recogniser, jobs)
-    tried = _Trials(those, seed, jobs)
+    photos = pipeline.Photos(sources=tuple(sources), subjects=subjects)
+    people = photos.identify(_REFERENCE.with_options({"k": wanted[0]}), _OUTPUT, context)
+    those = measure_originals(people, recogniser, context)
+    trials = _Trials(photos, those, context)
     able = [k for k in wanted if k <= those.number]
-    for done, (method, k) in enumerate((method, k) for method in methods for k in able):
-        tried.add(method, k, image=k in SHOWN_KS or len(able) <= len(SHOWN_KS))
-        if progress:
-            progress("trying k", done + 1, len(methods) * len(able))
-    table = tried.table()
+    for done, (method, k) in enumerate((method, k) for method in tried for k in able):
+        trials.add(method, k, image=k in SHOWN_KS or len(able) <= len(SHOWN_KS))
+        context.progress("trying k", done + 1, len(methods) * len(able))
+    table = trials.table()
     missing = [f"k above {those.number} was not tried: there are only {those.number} people."]
     return TuningResult(
         table=table,
@@ -111,14 +107,13 @@ def tune(
         recogniser=recogniser.name,
         compared=those.compared,
         tree=those.tree,
-        strip=tried.strip,
+        strip=trials.strip,
         original=io.encode_png(people.faces.rgb[those.shown]) if show_originals else b"",
         notes=(
-            *those.notes,
-            *tried.notes,
+            *trials.notes,
             *missing[: able != wanted],
             *_one_group_note(table, those.number),
-            *([NON_COMMERCIAL] if generated else []),
+            *([NON_COMMERCIAL] if any(method.name == "anonfaces" for method in tried) else []),
         ),
     )
 
@@ -126,22 +121,23 @@ def tune(
 class _Trials:
     """Releases made and measured one after another; none of them is kept."""
 
-    def __init__(self, those: OriginalFigures, seed: int | None, jobs: int | None) -> None:
-        self.known, self.seed, self.jobs = those, seed, jobs
+    def __init__(self, photos: pipeline.Photos, those: OriginalFigures, context: Context) -> None:
+        self.photos, self.known = photos, those
+        self.context = replace(context, progress=ignore_progress)
         self.rows: list[dict[str, Any]] = []
         self.strip: dict[tuple[str, int], bytes] = {}
         self.notes: list[str] = []
 
-    def add(self, method: str, k: int, *, image: bool) -> None:
+    def add(self, method: Method[Any], k: int, *, image: bool) -> None:
         """Try one method with one k; that it cannot be done is noted."""
         try:
             row, face = self._make(method, k)
         except CannotGuarantee as error:
-            self.notes.append(f"{method} with k = {k} was not possible: {error}")
+            self.notes.append(f"{method.name} with k = {k} was not possible: {error}")
             return
-        self.rows.append({"method": method, "k": k} | row)
+        self.rows.append({"method": method.name, "k": k} | row)
         if image:
-            self.strip[method, k] = face
+            self.strip[method.name, k] = face
 
     def table(self) -> pd.DataFrame:
         """Return all rows, the loss as a share of what one face for everybody would lose.
@@ -151,17 +147,19 @@ class _Trials:
         """
         if not self.rows:
             raise CannotGuarantee(self.notes[0])
-        whole, _ = self._make("ksame-m", self.known.number)
+        whole, _ = self._make(_REFERENCE, self.known.number)
         table = pd.DataFrame(self.rows, columns=list(COLUMNS))
         return table.assign(loss=table["loss"] / whole["loss"])
 
-    def _make(self, method: str, k: int) -> tuple[dict[str, Any], bytes]:
+    def _make(self, method: Method[Any], k: int) -> tuple[dict[str, Any], bytes]:
         """Return what was measured, and the published face of the person who is shown."""
         began = monotonic()
-        release = make_release(self.known.people, k, method=method, seed=self.seed, jobs=self.jobs)
+        people, method = self.known.people, method.with_options({"k": k})
+        plan = method.plan(people, self.context)
+        release = pipeline.release_of(self.photos, people, plan, method, _OUTPUT, self.context)
         seconds = round(monotonic() - began, 1)
         published = published_faces(release)
-        row = measure_release(release, published, self.known, self.jobs)
+        row = measure_release(release, published, self.known, self.context)
         return row | {"seconds": seconds}, _reduce_image(published.files[published.of[self.known.shown]])
 
 

@@ -8,8 +8,8 @@ from contextlib import closing
 import numpy as np
 from numpy.typing import NDArray
 
+from ksame.core.context import parallel_map
 from ksame.core.errors import UsageError
-from ksame.core.parallel import parallel_map
 from ksame.models import weights
 from ksame.models.detectors import DETECTORS, detect
 

@@ -26,8 +26,8 @@ from ksame.audit import utility
 from ksame.audit.pairing import match_faces
 from ksame.audit.utility.video import align_frames, estimate_rest_motion, flicker, is_unchanged
 from ksame.core.arrays import FloatArray, IntArray, ProgressCallback
+from ksame.core.context import parallel_map
 from ksame.core.geometry import with_ring
-from ksame.core.parallel import parallel_map
 from ksame.io.sources import Source
 
 Grey = NDArray[np.uint8]  # (h, w)

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ksame.analysis.identify import IdentifiedPhotos
 from ksame.analysis.strata import predict_attributes
 from ksame.attack.recognisers import Recogniser, choose_recognisers
 from ksame.attack.score import score
 from ksame.audit.utility.slices import clean_labels
 from ksame.core.arrays import FloatArray, IntArray
+from ksame.core.context import Context
 from ksame.core.errors import WeightsError
 from ksame.core.faces import FaceSet, Space
 from ksame.core.geometry import MESH, with_ring
@@ -111,7 +113,7 @@ def _portrait(
     """Return a group's face as ksame publishes it, and its landmarks [A eq. 1]."""
     w = np.ones(len(rows)) if weights is None else weights[rows]
     face = portrait.draw_mean_face(
-        view.faces.rgb[rows], with_ring(view.points[rows]), w / w.sum(), view.space.ringed
+        view.faces.rgb[rows], with_ring(view.points[rows]), w / w.sum(), view.space.ring_triangles
     )
     return portrait.draw_portrait(face), face.shape[:MESH]
 
@@ -166,5 +168,5 @@ def labels_or_predictions(faces: FaceSet) -> tuple[NDArray[np.str_], NDArray[np.
     age = np.where(age == "NA", "", age)  # so the London set writes an age that is not known
     if (gender != "").all() and (age != "").all():
         return gender, age
-    seen = predict_attributes(faces)
+    seen = predict_attributes(IdentifiedPhotos.from_faces(faces), Context())
     return np.where(gender == "", seen.gender, gender), np.where(age == "", seen.age, age)

@@ -16,7 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from ksame.analysis.identify import IdentifiedPhotos
 from ksame.core.arrays import FloatArray, IntArray
+from ksame.core.context import Context
 from ksame.core.errors import WeightsError
 from ksame.core.partition_type import Partition
 from ksame.lab.experiments.anonfaces_data import (
@@ -29,12 +31,14 @@ from ksame.lab.experiments.anonfaces_data import (
     usable_ks,
 )
 from ksame.lab.experiments.base import ExperimentData, ExperimentResult, recogniser_codes
-from ksame.methods.anonfaces.group import analyse_faces, available_verifiers, make_group_portraits
 from ksame.methods.anonfaces.measure import largest_faces, portrait_attributes
+from ksame.methods.anonfaces.method import AnonFaces
 from ksame.methods.anonfaces.portraits import draw_portraits
 from ksame.methods.anonfaces.verifiers import embed_registered
 from ksame.models.generator import ImageGenerator
+from ksame.models.recognisers import VERIFIERS
 from ksame.partition import hierarchical
+from ksame.render.base import ImageRenderer
 from ksame.replace import mix
 from ksame.spaces.generator_space import GeneratorSpace, extract_features
 
@@ -59,7 +63,7 @@ class StyleReader(NamedTuple):
     @property
     def codes(self) -> FloatArray:
         """The styles (n, d)."""
-        return self.space.mean + self.space.whitened(self.read) @ self.space.down @ self.space.up
+        return self.space.mean + self.space.whiten(self.read) @ self.space.down @ self.space.up
 
     def means(
         self, view: NeutralFaces, groups: Partition, *, adjust: bool = False, rng: int | None = None
@@ -99,10 +103,11 @@ def released_embeddings(view: NeutralFaces, ks: Sequence[int]) -> Iterator[NDArr
 
     It keeps genders and dark skin apart before it groups, and each portrait is judged.
     """
-    seen = analyse_faces(view.faces, GeneratorSpace.bundled())
+    people, context = IdentifiedPhotos.from_faces(view.faces), Context(seed=1, verifiers=VERIFIERS)
     for k in ks:
-        found = make_group_portraits(view.faces, k, seen=seen, seed=1)
-        yield embed_portraits(view, found.images)[found.output]
+        plan = AnonFaces(k=k).plan(people, context)
+        assert isinstance(plan.renderer, ImageRenderer)
+        yield embed_portraits(view, plan.renderer.images)[plan.identity]
 
 
 def style_reader(view: NeutralFaces) -> StyleReader | WeightsError:
@@ -112,7 +117,7 @@ def style_reader(view: NeutralFaces) -> StyleReader | WeightsError:
     except WeightsError as error:
         return error
     space = GeneratorSpace.bundled()
-    space.check(generator)
+    space.check_generator(generator)
     return StyleReader(space, generator, extract_features(view.faces))
 
 
@@ -181,7 +186,7 @@ class _PortraitInputs(NamedTuple):
         return cls(
             able,
             portrait_attributes(faces, able.read, able.space),
-            embed_registered(faces, available_verifiers()),
+            embed_registered(faces, VERIFIERS),
         )
 
     def published(self, view: NeutralFaces, groups: Partition, seed: int) -> NDArray[Any]:

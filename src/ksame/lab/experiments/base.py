@@ -15,6 +15,7 @@ from ksame.analysis.photos import analyse_photos
 from ksame.analysis.subjects import read_person_labels
 from ksame.attack.recognisers import Recogniser
 from ksame.core.arrays import FloatArray, ProgressCallback
+from ksame.core.context import Context, ignore_progress
 from ksame.core.errors import UsageError
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import to_frame, transform
@@ -87,7 +88,7 @@ def load(folder: str | Path, *, progress: ProgressCallback | None = None) -> Exp
     sources = [s for s in find_sources(folder) if _expression(s.name) in EXPRESSIONS]
     if not sources:
         raise UsageError(f"{folder} must hold ID_neutral and ID_smiling photos: there are none.")
-    found = analyse_photos(sources, scale=1.0, progress=progress)
+    found = analyse_photos(sources, Context(progress=progress or ignore_progress), scale=1.0)
     main = np.flatnonzero(found.rank == 0)
     faces = found.faces[main]
     who = np.array([Path(name).stem.split("_")[0] for name in faces.source])

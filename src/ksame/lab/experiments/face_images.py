@@ -21,13 +21,13 @@ from threadpoolctl import threadpool_limits
 from ksame.attack.recognisers import Recogniser, deep_recogniser
 from ksame.attack.score import Match, Train, score
 from ksame.core.arrays import FloatArray
+from ksame.core.context import parallel_map
 from ksame.core.errors import WeightsError
 from ksame.core.geometry import BACKGROUND_GREY, FRAME, crop, to_frame, transform
-from ksame.core.parallel import parallel_map
 from ksame.lab.experiments.base import ExperimentData, ExperimentResult, recogniser_codes
 from ksame.methods.obscure import obscure
 from ksame.models import weights
-from ksame.spaces.eigen import principal
+from ksame.spaces.eigen import principal_components
 
 UInt8Images = NDArray[np.uint8]
 
@@ -145,7 +145,7 @@ def eigenfaces(training: FloatArray, *, keep: int | float = 0.95, mahalanobis: b
     >>> match(faces).argmin(axis=1).tolist()
     [0, 1, 2]
     """
-    psi, axes, variance = principal(training, keep=keep)
+    psi, axes, variance = principal_components(training, keep=keep)
     axes = axes / np.sqrt(variance)[:, None] if mahalanobis else axes  # (m', d)
     if not len(axes):  # the same picture again and again: there is nothing to tell people by
         return lambda gallery, subjects: lambda probes: np.zeros((len(probes), len(gallery)))

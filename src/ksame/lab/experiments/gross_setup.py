@@ -17,8 +17,8 @@ from ksame.core.geometry import FRAME
 from ksame.core.partition_type import Partition
 from ksame.lab.experiments.base import ExperimentData
 from ksame.lab.experiments.face_images import UInt8Images, Window, attackers, cmc_percent, eigenfaces
-from ksame.methods.drawing import Plan, draw_surrogates
 from ksame.partition import ksame, select
+from ksame.render.mean_face import draw_mean_faces
 from ksame.replace import centroid
 from ksame.spaces import AppearanceSpace
 
@@ -169,9 +169,8 @@ def k_same_m(lab: GrossSetup, rows: IntArray, k: int, seed: int, model: Appearan
     faces = lab.data.faces[rows]
     gamma = model.encode(faces)
     groups = _groups(gamma, k, seed, None)
-    new, guarantee = centroid(gamma, groups)
-    members = tuple(np.flatnonzero(groups.labels == group) for group in range(len(groups)))
-    drawn = draw_surrogates(model, faces, Plan(groups.labels, members, new, guarantee), "drop").drawn
+    members = [np.flatnonzero(groups.labels == group) for group in range(len(groups))]
+    drawn = draw_mean_faces(model, faces, members)
     images = lab.window.cut(np.stack([face.rgb for face in drawn]))
     return DeidentifiedFaces(images[groups.labels], groups.labels)
 

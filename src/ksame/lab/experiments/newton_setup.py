@@ -17,7 +17,7 @@ from ksame.lab.experiments.face_images import (
     cmc_percent,
     eigenfaces,
 )
-from ksame.pipeline.adhoc import draw_synthetic_faces
+from ksame.methods.obscure.method import draw_synthetic_faces
 
 SEED = 2003
 FACE_WIDTH_PX = 99.0  # px across a face: the paper's pictures are 99 wide [N 5.1]

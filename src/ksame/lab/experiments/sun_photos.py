@@ -17,6 +17,7 @@ from ksame.attack.classic import SIDE
 from ksame.attack.recognisers import RECOGNISERS, Recogniser
 from ksame.attack.score import score
 from ksame.core.arrays import FloatArray
+from ksame.core.context import parallel_map
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import (
     BACKGROUND_GREY,
@@ -29,15 +30,16 @@ from ksame.core.geometry import (
     to_frame,
     transform,
 )
-from ksame.core.parallel import parallel_map
 from ksame.lab.experiments.base import ExperimentData, ExperimentResult
 from ksame.lab.experiments.plots import bars, figure, lines, means
-from ksame.methods.drawing import Plan, Surrogates, draw_surrogates
 from ksame.methods.obscure import METHODS, obscure
 from ksame.models.detectors import DETECTORS, detect
 from ksame.render import blend
+from ksame.render.mean_face import draw_codes
+from ksame.render.portrait import Surrogate
 from ksame.replace import kdiff
 from ksame.spaces import AppearanceSpace
+from ksame.spaces.appearance import landmarks_on_frame
 
 UInt8Image = NDArray[np.uint8]
 KeptRegion = Literal["face", "all", "background"]
@@ -189,24 +191,24 @@ def _original(data: ExperimentData, row: int) -> _PhotoFace:
     return _PhotoFace(photo, points, photo, points)
 
 
-def _replace_face(data: ExperimentData, new: Surrogates, deform: bool, row: int) -> _PhotoFace:
+def _replace_face(data: ExperimentData, new: Sequence[Surrogate], deform: bool, row: int) -> _PhotoFace:
     """Return a photo with a new face in it, blended as in the thesis [S 6.2], and the new face alone."""
     photo, points = _photo(data, row), data.faces.points[row].copy()
-    face, space = new.of(row), new.space
-    assert isinstance(space, AppearanceSpace)
-    posed = space.pose(face.shape[:MESH] * FRAME.width / face.rgb.shape[1], new.shapes[row])
+    face, space = new[row], AppearanceSpace.bundled()
+    shape = landmarks_on_frame(data.faces[[row]])[0]
+    posed = space.transfer_pose(face.shape[:MESH] * FRAME.width / face.rgb.shape[1], shape)
     placed = transform(similarity(posed[list(STABLE_POINTS)], points[list(STABLE_POINTS)]), posed)
     if not deform:  # a contour that is there already moves nothing
         points[list(OVAL)] = placed[list(OVAL)]
-    scene = blend.blend_scene(photo, points, face, posed, space.ringed, composite="poisson")
+    scene = blend.blend_scene(photo, points, face, posed, space.ring_triangles, composite="poisson")
     return _PhotoFace(scene, placed, face.rgb, face.shape[:MESH])
 
 
-def _kdiff_faces(data: ExperimentData, seed: int) -> Surrogates:
+def _kdiff_faces(data: ExperimentData, seed: int) -> list[Surrogate]:
     """Return the faces that k-Diff-furthest makes of these [S alg. 4]."""
     space = AppearanceSpace.bundled()
-    codes, guarantee = kdiff(encode(space, data.faces), min(K, len(data) // 2), rng=seed)
-    return draw_surrogates(space, data.faces, Plan(np.arange(len(data)), (), codes, guarantee), "drop")
+    codes, _ = kdiff(encode(space, data.faces), min(K, len(data) // 2), rng=seed)
+    return draw_codes(space, data.faces, codes)
 
 
 def deformation(data: ExperimentData) -> ExperimentResult:

@@ -15,13 +15,13 @@ from PIL import Image, ImageDraw
 
 from ksame import io
 from ksame.analysis.photos import analyse_photos
-from ksame.core.arrays import ProgressCallback
+from ksame.core.context import Context
 from ksame.core.errors import CannotGuarantee, Failure, UsageError
 from ksame.core.geometry import FRAME
 from ksame.core.text import make_visible
 from ksame.io.sources import ImageInput, find_sources
 from ksame.render.portrait import Surrogate, draw_portrait
-from ksame.spaces.appearance import AppearanceSpace, RoundTrip, round_trip
+from ksame.spaces.appearance import AppearanceSpace, ReconstructionError, measure_reconstruction
 
 MIN_FACES = (
     30  # faces: of fewer, each is so large a part of the model that its pictures would show real people
@@ -42,7 +42,7 @@ class TrainingResult:
     faces, held_out : int
         How many it was trained on, and on how many of them the error was measured with a model that was
         trained on the others.
-    error : RoundTrip
+    error : ReconstructionError
         That error.
     failures : tuple of Failure
         Photos that gave no face.
@@ -53,7 +53,7 @@ class TrainingResult:
     report: Path
     faces: int
     held_out: int
-    error: RoundTrip
+    error: ReconstructionError
     failures: tuple[Failure, ...]
 
     def __str__(self) -> str:
@@ -74,8 +74,7 @@ def train_appearance_model(
     inputs: ImageInput | Iterable[ImageInput],
     output: str | Path,
     *,
-    jobs: int | None = None,
-    progress: ProgressCallback | None = None,
+    context: Context | None = None,
 ) -> TrainingResult:
     """Train an appearance model on the largest face of each photo and write it, with a page about it.
 
@@ -85,8 +84,8 @@ def train_appearance_model(
         Photos, folders of photos, or (h, w, 3) uint8 arrays.
     output : path
         The model, ``NAME.npz``; the page is written beside it as ``NAME.html``.
-    jobs, progress
-        See ``ksame.analysis.photos.analyse_photos``.
+    context : Context, optional
+        Workers and progress.
 
     Raises
     ------
@@ -98,16 +97,17 @@ def train_appearance_model(
     out = Path(output)
     if out.suffix != ".npz" or out.is_dir() or not out.parent.is_dir():
         raise UsageError(f"A model is a file NAME.npz in a folder that is there. Got {str(out)!r}.")
-    found = analyse_photos(find_sources(inputs), jobs=jobs, progress=progress)
+    context = context or Context()
+    found = analyse_photos(find_sources(inputs), context)
     rows = np.flatnonzero(found.rank == 0)
     if len(rows) < MIN_FACES:
         raise CannotGuarantee(f"A model needs at least {MIN_FACES} photos with a face. Got {len(rows)}.")
     held, failures = _held_out(len(rows)), found.failures
     faces = found.faces[np.concatenate([rows[~held], rows[held]])]
     del found  # the pictures of a large set fill the memory: one copy is enough, slices of it cost nothing
-    tell, seen = progress or (lambda stage, done, total: None), int((~held).sum())
+    tell, seen = context.progress, int((~held).sum())
     tell("training", 0, 2)
-    error = round_trip(AppearanceSpace.fit(faces[:seen]), faces[seen:])
+    error = measure_reconstruction(AppearanceSpace.fit(faces[:seen]), faces[seen:])
     tell("training", 1, 2)
     model = AppearanceSpace.fit(faces)
     page = out.with_suffix(".html")

@@ -52,7 +52,7 @@ def measure_portraits(images: NDArray[np.uint8], space: GeneratorSpace | None = 
     rows, faces = largest_faces(images)
     read = extract_features(faces) if len(faces) else np.zeros((0, 0))
     seen = portrait_attributes(faces, read, space)
-    seen[:, ATTRIBUTES.index("ground")] = [background_busyness(images[row]) for row in rows]
+    seen[:, ATTRIBUTES.index("background")] = [background_busyness(images[row]) for row in rows]
     return DrawnPortraits(rows, faces, read, seen)
 
 
@@ -107,7 +107,7 @@ def measure_changed_light(
     faces = replace(seen.faces, rgb=np.stack([change_light(rgb, light) for rgb in seen.faces.rgb]))
     read = extract_features(faces)
     attributes = portrait_attributes(faces, read, space)
-    attributes[:, ATTRIBUTES.index("ground")] = seen.attributes[:, ATTRIBUTES.index("ground")]
+    attributes[:, ATTRIBUTES.index("background")] = seen.attributes[:, ATTRIBUTES.index("background")]
     return DrawnPortraits(seen.rows, faces, read, attributes)
 
 
@@ -118,7 +118,7 @@ def portrait_attributes(faces: FaceSet, read: FloatArray, space: GeneratorSpace 
     on = landmarks_on_frame(faces)
     seen = predict_face_attributes(faces.rgb, on * (faces.rgb.shape[2] / FRAME.width))
     none = np.zeros((len(faces), 1))
-    worn = none[:, [0, 0]] if space is None else space.wearing(space.whitened(read))
+    worn = none[:, [0, 0]] if space is None else space.accessory_log_odds(space.whiten(read))
     told = [
         _log_odds(seen.gender_score),
         seen.age,

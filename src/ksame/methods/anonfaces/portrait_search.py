@@ -51,7 +51,7 @@ __all__ = []
 
 
 _FLAW_THRESHOLDS = {
-    "ground": 3.6,
+    "background": 3.6,
     "hat": -2.35,
     "glasses": -1.6,
 }  # from where on there is what nobody asked for
@@ -318,7 +318,7 @@ class PortraitSearch:
                 for name, by in off.items()
             }
             step["hat"] = 0.0  # else one comes along
-            moved = self.space.moved(now.code, step, same=True)
+            moved = self.space.shift_attributes(now.code, step, same=True)
             now = self._looked_at(self.styles.reined(moved[None])[0], number)
             lit = self._exposed(now, number)
             if max(lit.error, 1) + lit.flaws < max(best.error, 1) + best.flaws:
@@ -344,7 +344,7 @@ class PortraitSearch:
 
         And skin so far from what is wished for that, dyed, it would be that of another descent.
         """
-        odd = float(self.space.oddness(self.space.whitened(seen.read))[0])
+        odd = float(self.space.shape_deviation(self.space.whiten(seen.read))[0])
         dyed = abs(attribute_dict(seen)["light"] / target["light"] - 1)
         wrong = [max(0.0, odd / _MESH_DEVIATION_MAX - 1) * 4, max(0.0, dyed / _SKIN_CHANGE_MAX - 1) * 2]
         for name, most in _FLAW_THRESHOLDS.items():

@@ -103,9 +103,9 @@ def draw_expression(
     space: GeneratorSpace, generator: ImageGenerator, code: FloatArray, *, to: bool, light: LightChange
 ) -> NDArray[np.uint8]:
     """Draw the person of a code once more, smiling or not, and otherwise the same."""
-    now = dict(zip(ATTRIBUTES, space.told(code[None])[0].tolist(), strict=True))
+    now = dict(zip(ATTRIBUTES, space.predict_attributes(code[None])[0].tolist(), strict=True))
     change = dict.fromkeys(ATTRIBUTE_TOLERANCES, 0.0) | {
         "smile": (SURE_SMILE_LOGIT if to else SURE_NEUTRAL_LOGIT) - now["smile"]
     }
-    moved = space.moved(code, change)
+    moved = space.shift_attributes(code, change)
     return change_light(space.draw(moved[None], generator)[0], light)

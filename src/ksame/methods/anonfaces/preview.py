@@ -48,7 +48,7 @@ class Preview(NamedTuple):
     light: float
     tone: float
     hue: float  # degrees from red to yellow
-    ground: float
+    background: float
     artifact: Mapping[str, float] = MappingProxyType({})  # above 0: there is a hat, a hand or a neighbour
 
 
@@ -88,7 +88,7 @@ def _correct_skin(
     step = {
         name: float(np.clip(by, -_MAX_SKIN_STEPS[name], _MAX_SKIN_STEPS[name])) for name, by in off.items()
     }
-    moved = styles.space.moved(
+    moved = styles.space.shift_attributes(
         code, dict.fromkeys(ATTRIBUTE_TOLERANCES, 0.0) | {"hat": 0.0} | step, same=True
     )
     return np.asarray(styles.reined(moved[None])[0])
@@ -111,7 +111,7 @@ def _largest_background(seen: Preview, target: Mapping[str, float]) -> float:
 
 
 def _preview_code(generator: ImageGenerator, space: GeneratorSpace, code: FloatArray) -> Preview | None:
-    small = generator.preview(space.rows(code[None], generator))
+    small = generator.preview(space.layer_styles(code[None], generator))
     if small is None:
         return None
     known = ArtifactDetector.of(generator)
@@ -120,9 +120,9 @@ def _preview_code(generator: ImageGenerator, space: GeneratorSpace, code: FloatA
 
 def _preview_penalty(seen: Preview, target: Mapping[str, float]) -> float:
     """Return by how much ground is too busy, skin off, light coloured or a hat there; 0: it can be drawn."""
-    most = min(_PLAIN_BACKGROUND_MAX, target.get("ground", np.inf) + 1)
+    most = min(_PLAIN_BACKGROUND_MAX, target.get("background", np.inf) + 1)
     wrong = [
-        seen.ground - most,
+        seen.background - most,
         abs(seen.light - target["light"]) / _SKIN_L_ERROR_MAX - 1,
         (seen.hue - _SKIN_HUE_MAX_DEGREES) / 10,
     ]

@@ -29,7 +29,7 @@ SKIN_OFFSETS = {
     "tone": 7.0,
 }  # that is asked for: pictures are darker than a line would have them
 _ACCESSORY_OFFSETS = {
-    "ground": 0.4,
+    "background": 0.4,
     "hat": 0.9,
     "glasses": 0.4,
 }  # than usual, in standard deviations, that is asked for
@@ -62,7 +62,7 @@ class StylePool:
     @cached_property
     def lights(self) -> FloatArray:
         """How light the skin of random styles is by itself (s,)."""
-        return self.space.told(self.space.mean + self.styles)[:, ATTRIBUTES.index("light")]
+        return self.space.predict_attributes(self.space.mean + self.styles)[:, ATTRIBUTES.index("light")]
 
     @cached_property
     def usual(self) -> float:
@@ -131,15 +131,15 @@ class StylePool:
             : max(CANDIDATE_STYLES, min(int((own < _AFFINITY_LIMITS[0]).sum()), _AFFINITY_LIMITS[1]))
         ]
         begun = self.space.mean + MEAN_GAIN * (code - self.space.mean) + RANDOM_STYLE_SHARE * self.styles[kin]
-        some = np.argsort(self.space.effort(begun, self.asked(begun, target)))[:CANDIDATE_STYLES]
-        steered = self.steered(begun[some], target)
-        like = self.space.alike(steered, people)  # (c, m)
+        some = np.argsort(self.space.attribute_cost(begun, self.asked(begun, target)))[:CANDIDATE_STYLES]
+        steered = self.set_attributes(begun[some], target)
+        like = self.space.geometry_similarity(steered, people)  # (c, m)
         stands_out = like.max(axis=1) - like.mean(axis=1)
-        rather = like.mean(axis=1) - self.space.alike(steered, everybody).mean(axis=1)
+        rather = like.mean(axis=1) - self.space.geometry_similarity(steered, everybody).mean(axis=1)
         if len(strangers):
             rather = self.affinity(steered, people, strangers)
         if len(others):
-            stands_out = stands_out + 2 * self.space.alike(steered, others).max(axis=1)
+            stands_out = stands_out + 2 * self.space.geometry_similarity(steered, others).max(axis=1)
         near = np.flatnonzero(rather >= np.quantile(rather, 0.75))
         near = near[np.argsort(stands_out[near], kind="stable")]
         return kin[some[near]], steered[near]
@@ -149,7 +149,7 @@ class StylePool:
 
         What is near enough by itself stays: set to the same, portraits would be more alike than people.
         """
-        told = self.space.told(codes)
+        told = self.space.predict_attributes(codes)
         asked = told.copy()
         for name, less in _ACCESSORY_OFFSETS.items():
             at = ATTRIBUTES.index(name)
@@ -165,11 +165,13 @@ class StylePool:
             asked[:, at] = np.clip(told[:, at], *some)
         return asked
 
-    def steered(self, codes: FloatArray, target: Mapping[str, float]) -> FloatArray:
+    def set_attributes(self, codes: FloatArray, target: Mapping[str, float]) -> FloatArray:
         """Return codes (n, d) that are set to what is wished for, and as far out as pictures are good."""
         asked = self.asked(codes, target)
-        once = self.reined(self.space.set_to(codes, asked))
-        return self.reined(self.space.set_to(once, asked))  # what was made longer shows too much of it
+        once = self.reined(self.space.set_all_attributes(codes, asked))
+        return self.reined(
+            self.space.set_all_attributes(once, asked)
+        )  # what was made longer shows too much of it
 
     def reined(self, codes: FloatArray) -> FloatArray:
         """Return codes (n, d) whose geometry and colour are as far from the mean as pictures are good."""

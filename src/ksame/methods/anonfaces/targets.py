@@ -48,7 +48,7 @@ def group_targets(attributes: FloatArray, partition: Partition, plain: bool) -> 
             "smile": SURE_SMILE_LOGIT if smiling else SURE_NEUTRAL_LOGIT,
         }
         target |= {"yaw": 0.0} | {name: mean[name] for name in ("glasses", "hat") if mean[name] > 0}
-        targets.append(target | ({"ground": PLAIN_BACKGROUND} if plain else {}))
+        targets.append(target | ({"background": PLAIN_BACKGROUND} if plain else {}))
     return targets
 
 

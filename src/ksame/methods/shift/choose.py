@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ksame.analysis.tracking.propagate import MIN_PRESENCE, eye_distance_and_turn, find_mesh_in_box, mesh_box
 from ksame.core.arrays import FloatArray, IntArray, RandomState
 from ksame.core.errors import CannotGuarantee
+from ksame.core.faces import FaceView
 from ksame.core.parallel import map_pairs
 from ksame.methods.shift.likeness import (
     DISSIMILAR_POOL_SHARES,
@@ -28,7 +29,6 @@ from ksame.render.overlay.brows import adjust_brows
 from ksame.render.overlay.face_overlay import FaceOverlay, Texture
 from ksame.render.overlay.frame_code import (
     SMALL_FACE_EYE_DISTANCE_PX,
-    FaceView,
     appearance_code,
     encode_frame,
     refined_landmarks,

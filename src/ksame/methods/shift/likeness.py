@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core.arrays import FloatArray, IntArray
+from ksame.core.faces import FaceView
 from ksame.core.geometry import register, to_frame, transform
 from ksame.core.parallel import map_pairs
 from ksame.methods.shift.margin import Embeddings, margin_to_original
 from ksame.methods.shift.pool import Pool
 from ksame.models import attributes, weights
-from ksame.render.overlay.frame_code import (
-    FaceView,
-)
 from ksame.spaces import AppearanceSpace
 
 DISSIMILAR_POOL_SHARES = (

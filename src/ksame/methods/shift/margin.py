@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from ksame.core.arrays import FloatArray
+from ksame.core.faces import FaceView
 from ksame.core.parallel import map_pairs
 from ksame.models.recognisers import RECOGNISERS, embed
-from ksame.render.overlay.frame_code import FaceView
 
 # Two new faces in the same dim light look alike to recognisers; that one is taken for the other shows nobody.
 SAME_PERSON_MARGIN = 0.85

@@ -9,6 +9,7 @@ import numpy as np
 
 from ksame.analysis.tracking.propagate import eye_distance_and_turn
 from ksame.core.arrays import FloatArray
+from ksame.core.faces import FaceView
 from ksame.core.geometry import BROWS, align
 from ksame.core.parallel import map_pairs
 from ksame.models import weights
@@ -16,7 +17,7 @@ from ksame.models.blendshapes import BLENDSHAPES, predict_blendshapes
 from ksame.models.landmarks import refine_landmarks
 from ksame.render.overlay.face_overlay import FaceOverlay, Texture
 from ksame.render.overlay.features import EYE_CORNERS, EYE_POINTS, FEATURE_REACH_PX
-from ksame.render.overlay.frame_code import REFINE_MIN_EYE_DISTANCE_PX, FaceView, refined_landmarks
+from ksame.render.overlay.frame_code import REFINE_MIN_EYE_DISTANCE_PX, refined_landmarks
 from ksame.render.overlay.views import evenly_spaced
 
 SAMPLED_VIEWS = 4  # views: with 8 or 16, and two looks at each, brows followed no better

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core.arrays import FloatArray, IntArray
+from ksame.core.faces import FaceView
 from ksame.core.geometry import (
     FRAME,
     MESH,
@@ -42,7 +43,6 @@ from ksame.render.overlay.features import (
 )
 from ksame.render.overlay.frame_code import (
     CHEEK_ROWS,
-    FaceView,
     appearance_code,
     encode_frame,
     frame_sharpness,
@@ -278,7 +278,7 @@ class FaceOverlay:
         """
         at = with_ring(self.model.small_shape)
         values = np.hstack([with_ring(old), at, _INSIDE[: len(at)]])
-        found = interpolate_mesh_values(new, self.model.ringed, values, size)
+        found = interpolate_mesh_values(new, self.model.ring_triangles, values, size)
         change = self._texture(self.shift) - self.model.texture.astype(np.float32)
         change = self._small(change - np.tile(change.reshape(-1, 3).mean(axis=0), len(change) // 3))
         image = sample_colours(area.astype(np.float32), found[..., :2]) + sample_colours(
@@ -368,7 +368,7 @@ class FaceOverlay:
     @cached_property
     def _triangles(self) -> IntArray:
         """Triangles over the mesh, the ring around it and the eyes."""
-        return split_eye_triangles(self.model.ringed, MESH + len(OVAL))
+        return split_eye_triangles(self.model.ring_triangles, MESH + len(OVAL))
 
     @property
     def _scale(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import cv2
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ksame.analysis.tracking.propagate import eye_distance_and_turn
 from ksame.core.arrays import FloatArray
 from ksame.core.errors import UsageError
-from ksame.core.faces import FaceSet
+from ksame.core.faces import FaceSet, FaceView
 from ksame.core.geometry import MESH, SKIN_POINTS, register, similarity, to_frame, transform
 from ksame.models import weights
 from ksame.models.landmarks import refine_landmarks
@@ -42,13 +42,6 @@ _MOUTH_ROWS = 8  # colours between the upper lip and the lower one
 _NOSE = 1  # its tip
 _COLOURED = np.array([1.0, 0.0, -1.0])
 _CORNERS = [33, 263, 168, 17]  # eyes' outer corners, bridge of the nose, lower lip
-
-
-class FaceView(NamedTuple):
-    """One look at a person: a frame, or a part of one, and the face's mesh in it."""
-
-    rgb: NDArray[np.uint8]  # (h, w, 3)
-    points: FloatArray  # (468, 2)
 
 
 def appearance_code(model: AppearanceSpace, view: FaceView) -> FloatArray:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ksame import io
 from ksame.analysis.tracking.track import Track
 from ksame.core.arrays import FloatArray
-from ksame.render.overlay.frame_code import FaceView
+from ksame.core.faces import FaceView
 
 T = TypeVar("T")
 MAX_FACE_SIDE_PX = 192  # px: the side of a face that is looked at, more than any recogniser takes in

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ksame.core.arrays import FloatArray, RandomState
 from ksame.core.errors import CannotGuarantee, UsageError
-from ksame.methods.anonfaces.group import load_generator
 from ksame.methods.anonfaces.measure import measure_portraits
+from ksame.methods.anonfaces.method import AnonFaces
 from ksame.methods.anonfaces.targets import SURE_MALE_LOGIT, SURE_NEUTRAL_LOGIT
 from ksame.methods.anonfaces.verifiers import embed_registered
 from ksame.methods.shift.pool import Pool, skin_texture
@@ -47,8 +47,8 @@ _PORTRAITS_PER_IDENTITY = 60  # portraits drawn for each one wanted: a tenth are
 def draw_synthetic_people(
     size: int,
     *,
-    generator: str | Path = "shipped",
-    model: str | Path = "shipped",
+    generator: str | Path = "bundled",
+    model: str | Path = "bundled",
     space: AppearanceSpace | None = None,
     seed: RandomState = None,
     progress: Callable[[str, int, int], None] | None = None,
@@ -63,7 +63,7 @@ def draw_synthetic_people(
     size : int
         Number of identities. Of ten portraits that are drawn one or two are good; each takes half a second.
     generator, model : str or path
-        ``shipped``, or the folder of a generator and the map that was learnt from it.
+        ``bundled``, or the folder of a generator and the map that was learnt from it.
     space : AppearanceSpace, optional
         The model that videos are drawn with; by default the one in the box.
     seed, progress
@@ -76,7 +76,7 @@ def draw_synthetic_people(
     """
     if size < 2:
         raise UsageError(f"A pool has at least 2 identities. Got {size}.")
-    guide, draws = load_generator(generator, model)
+    guide, draws = AnonFaces(generator=generator, generator_map=model).load()
     weights.fetch(["landmarker"])
     model_of_videos = space or AppearanceSpace.bundled()
     casting = _IdentitySampler(guide, draws, model_of_videos, np.random.default_rng(seed))
@@ -87,7 +87,7 @@ def draw_synthetic_people(
             progress("making faces", min(len(found), size), size)
         if len(found) >= size:
             return _make_pool(
-                found[:size], model_of_videos, POOL_LICENCE if str(generator) == "shipped" else ""
+                found[:size], model_of_videos, POOL_LICENCE if str(generator) == "bundled" else ""
             )
     raise CannotGuarantee(
         f"The generator drew too few faces that differ for a pool of {size}: ask for fewer."
@@ -150,9 +150,11 @@ class _IdentitySampler:
         random = self.guide.mean + _TRUNCATION * (np.tile(styles, 2) - self.guide.mean)
         codes = []
         for some in np.split(random, n):
-            target, to = self._wish(), self.guide.told(some)
+            target, to = self._wish(), self.guide.predict_attributes(some)
             to[:, [ATTRIBUTES.index(name) for name in target]] = list(target.values())
-            codes.append(self.guide.steered(some[self.guide.effort(some, to).argmin()], target))
+            codes.append(
+                self.guide.set_attributes(some[self.guide.attribute_cost(some, to).argmin()], target)
+            )
         return np.stack(codes)
 
     def _wish(self) -> Mapping[str, float]:

@@ -1,0 +1,113 @@
+"""Options as the fields of frozen dataclasses: each has a default, a sentence and, where fixed, choices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import Field, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+
+from ksame.core.errors import UsageError
+
+__all__ = ["Options", "option", "route_options"]
+
+
+def option(
+    default: Any,
+    about: str,
+    *,
+    choices: Collection[str] | None = None,
+    or_path: Collection[str] = (),
+) -> Any:
+    """Return a dataclass field that is an option.
+
+    Parameters
+    ----------
+    default : object
+        Its value where nothing is asked for.
+    about : str
+        A sentence for the help.
+    choices : collection of str, optional
+        Its possible values, where they are a registry; those of a ``Literal`` are known.
+    or_path : collection of str, optional
+        The words that it may be; anything else is a path, which no certificate shows.
+    """
+    return field(default=default, metadata={"about": about, "choices": choices, "or_path": or_path})
+
+
+class Options:
+    """A frozen dataclass whose fields made by ``option`` are checked at birth."""
+
+    def __post_init__(self) -> None:
+        """Refuse a value that is none of a field's choices."""
+        for one in self.option_fields():
+            value, choices = getattr(self, one.name), self.choices(one)
+            if choices is not None and value is not None and value not in choices:
+                raise UsageError(
+                    f"There is no {one.name.replace('_', ' ')} {value!r}: choose one of {', '.join(choices)}."
+                )
+
+    @classmethod
+    def option_fields(cls) -> Iterator[Field[Any]]:
+        """Yield the fields that are options."""
+        return (one for one in fields(cls) if "about" in one.metadata)  # type: ignore[arg-type]
+
+    @classmethod
+    def choices(cls, one: Field[Any]) -> Collection[str] | None:
+        """Return the possible values of a field, or None where any is possible."""
+        if one.metadata["choices"] is not None:
+            choices: Collection[str] = one.metadata["choices"]
+            return choices
+        kind = cls.type_of(one)
+        inner = [part for part in get_args(kind) or (kind,) if get_origin(part) is Literal] or [kind]
+        return get_args(inner[0]) if get_origin(inner[0]) is Literal else None
+
+    @classmethod
+    def type_of(cls, one: Field[Any]) -> Any:
+        """Return the type of a field."""
+        return get_type_hints(cls)[one.name]
+
+    def with_options(self, given: Mapping[str, Any]) -> Self:
+        """Return a copy with some options changed."""
+        return replace(self, **given)  # type: ignore[type-var]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the options by name, with paths as text: for the private folder."""
+        return {one.name: _plain(getattr(self, one.name)) for one in self.option_fields()}
+
+    def public_settings(self) -> dict[str, Any]:
+        """Return the options by name for a certificate: a path, which may name people, is ``custom``."""
+        words = {one.name: one.metadata["or_path"] for one in self.option_fields()}
+        return {
+            name: "custom" if words[name] and value not in words[name] else value
+            for name, value in self.settings().items()
+        }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if isinstance(value, Path):
+        return str(value)
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def route_options(given: Mapping[str, Any], owners: Mapping[str, Options], chosen: str) -> dict[str, Options]:
+    """Return the owners with the options given, each changed by its own; refuse an option that none owns.
+
+    Parameters
+    ----------
+    given : mapping
+        Options by name.
+    owners : mapping of str to Options
+        The method, output and media of a run, by role.
+    chosen : str
+        What was chosen, for the message.
+    """
+    for name in given:
+        if not any(name in {one.name for one in owner.option_fields()} for owner in owners.values()):
+            raise UsageError(f"{chosen} has no option --{name.replace('_', '-')}: leave it out.")
+    routed = {}
+    for role, owner in owners.items():
+        own = {one.name for one in owner.option_fields()}
+        routed[role] = owner.with_options({name: value for name, value in given.items() if name in own})
+    return routed
