@@ -382,7 +382,7 @@ def test_a_pool_of_people_is_drawn(space):
     told = []
     pool = synthetic_people.draw_synthetic_people(4, seed=2, progress=lambda *how: told.append(how))
     model = drawn.model()
-    assert len(pool) == 4 and pool.space == model.digest and told[-1][0] == "making faces"
+    assert len(pool) == 4 and pool.space == model.digest and told[-1][0] == "drawing faces"
     assert (pool.codes[:, model.nuisance] == 0).all()
     assert (pool.labels[:, 2] <= -0.75).all()  # nobody smiles
     assert "were not compared with the photos" in pool.checked
