@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ksame.core.boxes import Boxes
-from ksame.core.checkpoint import Checkpoint, resolve_seed
-from ksame.core.errors import UsageError
+from ksame.core.checkpoint import Checkpoint
 
 numbers = st.floats(-1e6, 1e6)
 some_boxes = st.integers(0, 3).flatmap(
@@ -92,17 +91,6 @@ def test_it_removes_itself_and_its_folder_only_if_empty(tmp_path):
     journal.remove()
     journal.remove()
     assert [file.name for file in path.parent.iterdir()] == ["mapping.csv"]
-
-
-def test_the_seed_of_a_run(tmp_path):
-    journal = Checkpoint.open(tmp_path / "journal.jsonl", seed=5, resume=False)
-    assert resolve_seed(None, journal) == 5
-    assert resolve_seed(6, journal) == 6
-    assert resolve_seed(2**256 - 1, None) == 2**256 - 1
-    assert resolve_seed(None, None) != resolve_seed(None, None)
-    for bad in (-1, 2**256):
-        with pytest.raises(UsageError, match="seed must be an integer from 0"):
-            resolve_seed(bad, None)
 
 
 @pytest.mark.parametrize("linked", [True, False])

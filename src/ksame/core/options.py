@@ -54,7 +54,8 @@ class Options:
     def check(self, publish: str) -> None:
         """Refuse, before any work, a path that leads nowhere, and an option without effect on an output."""
         for one in self.option_fields():
-            flag, value, only = f"--{one.name.replace('_', '-')}", getattr(self, one.name), one.metadata["only"]
+            flag, value = f"--{one.name.replace('_', '-')}", getattr(self, one.name)
+            only = one.metadata["only"]
             if only not in (None, publish) and value != one.default:
                 raise UsageError(f"{flag} has an effect on {only}s only: leave it out.")
             for path in _paths(value, one.metadata["or_path"]):
