@@ -50,7 +50,9 @@ def test_a_line_that_is_not_a_files_is_refused(listed, data):
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="coreutils are not installed")
 @settings(max_examples=15)
 @given(st.dictionaries(names, st.binary(max_size=20), min_size=1, max_size=4))
-@example(dict.fromkeys((name.replace("/", "") for name in ODD), b"") | {"a\nb": b"1", "a\\nb": b"2", "\\": b"3"})
+@example(
+    dict.fromkeys((name.replace("/", "") for name in ODD), b"") | {"a\nb": b"1", "a\\nb": b"2", "\\": b"3"}
+)
 def test_coreutils_check_it(contents):
     with tempfile.TemporaryDirectory() as here:
         folder = Path(here, "files")
