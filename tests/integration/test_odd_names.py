@@ -99,7 +99,7 @@ def test_videos_of_odd_names(recogniser, tmp_path):
     assert ran.code == 4, ran.err
     assert [failure["input"] for failure in ran.json["failures"]] == [f"{'z' * 251}.avi"]
     lines = lines_of(ran.err)
-    assert f"following faces in {make_visible(odd)}: 6 of 6" in lines
+    assert f"tracking faces in {make_visible(odd)}: 6 of 6" in lines
     assert f"drawing {make_visible(odd)}: 6 of 6" in lines
     assert tree(tmp_path / "out" / "images") == {"a[", odd, long}
     assert tree(tmp_path / "out.private" / "tracks") == {"a[", f"{odd}.json", fit_name(long, ".json")}

@@ -72,6 +72,7 @@ class AnonFaces(GroupMethod):
     speed: ClassVar[str] = "about 0.7 s per portrait on 2 cores"
     outputs: ClassVar[tuple[Publish, ...]] = ("portrait",)
     registered_scale: ClassVar[float | None] = 1.0
+    uses_verifiers: ClassVar[bool] = True
 
     partition: str = option("mdav", "How groups are formed.", choices=PARTITIONS)
     embedding: Literal["mobilefacenet", "sface", "facenet", "dlib", "pca"] = option(
