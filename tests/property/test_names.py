@@ -27,8 +27,9 @@ from ksame.core.folders import fit_name
 from ksame.core.guarantee import Guarantee
 from ksame.core.text import csv_cell, csv_value, make_visible, read_csv, write_csv
 from ksame.io import encode_png
+from ksame.methods import METHODS
 from ksame.release import MappingRow, Private, Release, ResidualRecord, read_private, verify
-from odd import ODD, names
+from odd_names import ODD, names
 
 UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 FORMULA = tuple("=+-@\t\r\n")
@@ -116,8 +117,7 @@ def release_of(name: str) -> Release:
     return Release(
         {photo: PIXELS},
         Guarantee("none", assumptions=(f"about {name}",)),
-        1,
-        "shift",
+        METHODS["shift"],
         "scene",
         {"subjects": "auto", "unusable_faces": 1},
         Private(

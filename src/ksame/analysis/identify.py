@@ -71,7 +71,7 @@ class SubjectSource:
     """Who said who is who, for the certificate."""
 
     how: str
-    assumption: str
+    assumption: str | None  # None: nobody was asked, as every face counts as a person
     recognisers: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()  # subjects that hold people who were linked loosely
 
@@ -99,6 +99,12 @@ class IdentifiedPhotos:
         nothing = np.zeros(len(faces), np.intp)
         found = AnalysedPhotos((), faces, np.arange(len(faces)), (), nothing, ())
         return cls(found, faces, SubjectSource("given", _ASSUMPTIONS["given"]))
+
+    @classmethod
+    def unlinked(cls, photos: AnalysedPhotos) -> Self:
+        """Return faces each of which counts as a person, for methods to which it does not matter."""
+        names = [f"{source}#{rank}" for source, rank in zip(photos.faces.source, photos.rank, strict=True)]
+        return cls(photos, replace(photos.faces, subject=np.array(names)), SubjectSource("face", None))
 
     @property
     def subject(self) -> NDArray[np.str_]:

@@ -61,8 +61,7 @@ def print_result(
     (out, secret), kept = folders, checked.private if checked else None
     notes, untouched = (kept.settings.get("notes", []), kept.residual) if kept else ([], [])
     code = 5 if figures["untouched_faces"] or figures["withheld_files"] else 4 if figures["failures"] else 0
-    for failure in figures["failures"]:  # an error, so --quiet does not hide it
-        warn(f"{failure['input']}: {failure['reason']}")
+    print_failures(figures["failures"])
     if not quiet:
         print_summary(release, figures, notes, out if checked else None)
     if untouched:
@@ -85,6 +84,12 @@ def describe_method(method: Method[Any]) -> dict[str, str]:
         "speed": method.speed,
         "licence": f"not for commercial use ({', '.join(limited)})" if limited else method.licence,
     }
+
+
+def print_failures(failures: Sequence[Mapping[str, str]]) -> None:
+    """Name each input that was lost, or a part of it; it is an error, so --quiet does not hide it."""
+    for failure in failures:
+        warn(f"{failure['input']}: {failure['reason']}")
 
 
 def print_residual_faces(untouched: Sequence[ResidualRecord], secret: Path, max_count: int = 10) -> None:

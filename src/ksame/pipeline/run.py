@@ -93,7 +93,7 @@ def release_of(
     return replace(
         release,
         guarantee=guarantee,
-        verifiers=tuple(name for name in context.verifiers if name in release.networks),
+        verifiers=context.verifiers if method.uses_verifiers else (),
         private=replace(
             release.private,
             settings={**release.private.settings, "seed": context.seed},
@@ -168,7 +168,9 @@ def route(
         options, owners, f"{method.name} for {kinds}, published as {output.publish},"
     )
     chosen, published = done.pop("method"), done.pop("output")
-    return list(done.values()), chosen, published
+    routed = list(done.values()), chosen, published
+    _check(*routed)
+    return routed
 
 
 def find_method(name: str) -> Method[Any]:
@@ -216,8 +218,12 @@ def find_media(inputs: Sequence[ImageInput], *, in_order: bool = False) -> list[
 
 
 def _check(media: Sequence[Medium], method: Method[Any], output: Output) -> None:
-    """Refuse media that the method does not serve."""
+    """Refuse media that the method does not serve, and options that have no effect."""
+    for options in (method, output, *media):
+        options.check(output.publish)
     for medium in media:
+        if isinstance(medium, Photos) and medium.subjects != "auto" and not method.uses_subjects:
+            raise UsageError(f"{method.name} does not ask who is the same person: leave out --subjects.")
         if medium.medium not in method.media:
             able = ", ".join(name for name, one in METHODS.items() if medium.medium in one.media)
             raise UsageError(f"{method.name} does not work on {medium.medium}: choose {able}.")

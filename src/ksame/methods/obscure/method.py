@@ -33,6 +33,7 @@ class Obscure(Method[IdentifiedPhotos]):
     speed: ClassVar[str] = "about 11 photos per second on 2 cores"
     outputs: ClassVar[tuple[Publish, ...]] = ("scene",)
     registered_scale: ClassVar[float | None] = 0.5  # the photos themselves are drawn on
+    uses_subjects: ClassVar[bool] = False  # nobody shares anything
 
     name: str  # type: ignore[misc]  # one class for all of them
     grey: bool = option(False, "Take the colour out of the faces.")
