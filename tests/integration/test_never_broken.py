@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from ksame import io
-from ksame.analysis.identify import read_subject_hints
+from ksame.analysis.identify import by_prefix, read_subject_hints
 from ksame.analysis.photos import analyse_photos
-from ksame.analysis.subjects import by_prefix
 from ksame.attack import naive, parrot, reverse
 from ksame.attack.embed import FaceEmbeddings, embed_faces
 from ksame.attack.recognisers import choose_recognisers

@@ -11,7 +11,8 @@ import pytest
 
 from films import film
 from ksame import io
-from ksame.core.text import fit_name, make_visible, read_csv
+from ksame.core.folders import fit_name
+from ksame.core.text import make_visible, read_csv
 from ksame.release import read_private
 from odd_names import ODD
 from running import shell, tree

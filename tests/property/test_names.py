@@ -23,8 +23,9 @@ from ksame.attack.score import AttackResult
 from ksame.audit.report.result import Report, VideoFigures
 from ksame.cli import lab_commands, shell, summary
 from ksame.core.errors import Failure, GuaranteeViolated, InputError
+from ksame.core.folders import fit_name
 from ksame.core.guarantee import Guarantee
-from ksame.core.text import csv_cell, csv_value, fit_name, make_visible, read_csv, write_csv
+from ksame.core.text import csv_cell, csv_value, make_visible, read_csv, write_csv
 from ksame.io import encode_png
 from ksame.methods import METHODS
 from ksame.release import MappingRow, Private, Release, ResidualRecord, read_private, verify

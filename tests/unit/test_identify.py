@@ -5,18 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ksame.analysis import identify
+from ksame.analysis import identify, linkage
 from ksame.analysis.identify import (
-    ONE_RECOGNISER,
-    THREE_RECOGNISERS,
     IdentifiedPhotos,
     SubjectHints,
     SubjectSource,
-    choose_linkage,
-    embed_faces,
     identify_faces,
     read_subject_hints,
 )
+from ksame.analysis.linkage import ONE_RECOGNISER, THREE_RECOGNISERS, choose_linkage, embed_faces
 from ksame.analysis.photos import AnalysedPhotos, analyse_photos
 from ksame.attack.score import interval
 from ksame.core.context import Context
@@ -71,7 +68,7 @@ def test_no_recogniser_is_asked_where_every_face_is_named(monkeypatch):
 
 def test_a_second_face_in_a_photo_is_asked_about(monkeypatch):
     codes = np.array([[0.0], [5.0], [0.1]])
-    monkeypatch.setattr(identify, "choose_linkage", lambda: identify.ONE_RECOGNISER)
+    monkeypatch.setattr(identify, "choose_linkage", lambda: linkage.ONE_RECOGNISER)
     monkeypatch.setattr(identify, "embed_faces", lambda *_: {"dlib": codes})
     given = SubjectHints("prefix", ["ann", "bob"], {"sex": np.array(["f", "m"])})
     people = identify_faces(found(faces(3), photo=[0, 1, 1], rank=[0, 0, 1]), given, 2, Context())

@@ -13,7 +13,8 @@ from PIL import Image
 
 from ksame import io
 from ksame.analysis import photos as module
-from ksame.analysis.photos import analyse_photos, explain_failures
+from ksame.analysis.identify import explain_failures
+from ksame.analysis.photos import analyse_photos
 from ksame.core.checkpoint import Checkpoint
 from ksame.core.context import Context, parallel_map
 from ksame.core.errors import CannotGuarantee, Failure, InputError, UsageError

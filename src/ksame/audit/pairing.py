@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ksame import io
-from ksame.analysis import subjects as people
+from ksame.analysis import identify as people
 from ksame.core.errors import GuaranteeViolated, UsageError
 from ksame.core.partition_type import check_law
 from ksame.io.sources import Source

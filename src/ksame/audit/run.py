@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ksame import io
-from ksame.analysis.subjects import read_person_labels
+from ksame.analysis.identify import read_person_labels
 from ksame.attack import AttackResult
 from ksame.attack.recognisers import SURROUNDINGS_ATTACKERS, choose_recognisers
 from ksame.audit.inputs import AttackInputs, AuditRequest, EmbeddedPairs, Gallery, build_gallery, embed_pairs

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame.core import scratch
+from ksame.core import folders
 from ksame.core.errors import UsageError
 from ksame.models import weights
 
@@ -197,7 +197,7 @@ def _file_of(name: str | Path, inner: str | None) -> Iterator[Path]:
     if kept.is_file() and kept.read_bytes() == data:
         yield kept
         return
-    with scratch.scratch_folder(Path(tempfile.gettempdir()), UNPACKED) as room:
+    with folders.scratch_folder(Path(tempfile.gettempdir()), UNPACKED) as room:
         (room / inner).write_bytes(data)
         yield room / inner
 
@@ -285,8 +285,8 @@ def _core() -> Any:
         if before is None:
             del sys.modules["openvino_telemetry"]
     # what a process that was killed while it unpacked or fetched one left behind
-    scratch.remove_ownerless(Path(tempfile.gettempdir()), UNPACKED)
-    scratch.remove_ownerless(weights.folder(), weights.UNFINISHED)
+    folders.remove_ownerless(Path(tempfile.gettempdir()), UNPACKED)
+    folders.remove_ownerless(weights.folder(), weights.UNFINISHED)
     # its first look at numpy, alone: two threads that take it at once wait for each other for ever
     _ = openvino.Tensor(np.zeros(1, np.float32)).data
     # M_MMAP_THRESHOLD: networks are given back as they are freed, not kept in pieces; pictures of 720p are

@@ -31,8 +31,8 @@ from ksame.analysis.tracking.track_file import refind_meshes, tracks_from_json, 
 from ksame.core.context import Context
 from ksame.core.errors import Failure, InputError, UsageError
 from ksame.core.faces import FaceView
+from ksame.core.folders import fit_name
 from ksame.core.options import Options, option
-from ksame.core.text import fit_name
 from ksame.methods.base import Method, Plan
 from ksame.models import runtime
 from ksame.models.detectors import detect

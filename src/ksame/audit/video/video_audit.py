@@ -32,7 +32,7 @@ from ksame.audit.video.video_compare import ComparedClip, compare_clips, concate
 from ksame.audit.video.video_metrics import ClipPair, MeasuredFaces
 from ksame.core.arrays import IntArray
 from ksame.core.errors import InputError, UsageError
-from ksame.core.text import fit_name
+from ksame.core.folders import fit_name
 from ksame.io.sources import Source, find_sources
 from ksame.models.recognisers import RECOGNISERS, default_recogniser, embed
 from ksame.release import MappingRow, read_private

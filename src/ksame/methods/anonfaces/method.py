@@ -170,7 +170,11 @@ class AnonFaces(GroupMethod):
 
     def features(self, people: IdentifiedPhotos, space: GeneratorSpace, context: Context) -> FaceFeatures:
         """Return what is seen of all faces, which is looked at once however many k are tried."""
-        return people.column(f"features {space.digest}", lambda: analyse_faces(people.faces, space, context))
+        key = f"features {space.digest}"
+        if key not in people.predicted:
+            people.predicted[key] = analyse_faces(people.faces, space, context)
+        features: FaceFeatures = people.predicted[key]
+        return features
 
 
 def analyse_faces(faces: FaceSet, space: GeneratorSpace, context: Context) -> FaceFeatures:

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.analysis.identify import IdentifiedPhotos
-from ksame.analysis.photos import replaced_boxes
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.context import Context
-from ksame.core.geometry import FRAME
+from ksame.core.geometry import FRAME, replaced_boxes
 from ksame.core.options import option
 from ksame.methods.base import Method, Plan, Publish
 from ksame.methods.obscure import METHODS, NO_GUARANTEE, obscure

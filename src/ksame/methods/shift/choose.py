@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from ksame.analysis.tracking.propagate import eye_distance_and_turn
 from ksame.core.arrays import RandomState
 from ksame.core.faces import FaceView
+from ksame.core.geometry import eye_distance_and_turn
 from ksame.core.parallel import map_pairs
 from ksame.methods.shift.candidates import Candidate, ChoiceContext, relaxed_margin, search_candidates
 from ksame.methods.shift.likeness import apparent_attributes, dissimilarity_tiers, with_attribute_codes

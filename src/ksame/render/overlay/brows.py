@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ksame.analysis.tracking.propagate import eye_distance_and_turn
 from ksame.core.arrays import FloatArray
 from ksame.core.faces import FaceView
-from ksame.core.geometry import BROWS, align
+from ksame.core.geometry import BROWS, align, eye_distance_and_turn
 from ksame.core.parallel import map_pairs
 from ksame.models import weights
 from ksame.models.blendshapes import BLENDSHAPES, predict_blendshapes

@@ -9,11 +9,18 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ksame.analysis.tracking.propagate import eye_distance_and_turn
 from ksame.core.arrays import FloatArray
 from ksame.core.errors import UsageError
 from ksame.core.faces import FaceSet, FaceView
-from ksame.core.geometry import MESH, SKIN_POINTS, register, similarity, to_frame, transform
+from ksame.core.geometry import (
+    MESH,
+    SKIN_POINTS,
+    eye_distance_and_turn,
+    register,
+    similarity,
+    to_frame,
+    transform,
+)
 from ksame.models import weights
 from ksame.models.landmarks import refine_landmarks
 from ksame.render.blend import padded_box
