@@ -364,8 +364,8 @@ def test_its_chip_is_the_usual_one_at_its_size(tmp_path):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"shape": (1, 1, 112, 112)}, r"must take one picture.*\(1, 1, 112, 112\)"),
-        ({"shape": (1, "c", 112, 112)}, "must take one picture"),
+        ({"shape": (1, 1, 112, 112)}, r"must take one image.*\(1, 1, 112, 112\)"),
+        ({"shape": (1, "c", 112, 112)}, "must take one image"),
         ({"shape": (1, 3, 112, 96)}, "must be square"),
         ({"shape": (1, 3, 28, 28)}, r"at least 16 numbers\. Got \(1, 3\)"),
         ({"shape": (1, 3, 112, 112), "vector": False}, r"one vector.*\(1, 3, 4, 4\)"),
@@ -389,12 +389,12 @@ def test_what_is_no_network_is_refused(tmp_path):
 def test_a_network_that_fails_on_a_picture_is_refused(tmp_path, monkeypatch):
     file = network(tmp_path / "mine.onnx", (1, 3, 112, 112))
     monkeypatch.setattr(runtime, "infer", lambda *args, **options: (_ for _ in ()).throw(RuntimeError("no")))
-    with pytest.raises(UsageError, match="does not run on one picture"):
+    with pytest.raises(UsageError, match="does not run on one image"):
         from_onnx(file)
 
 
 def test_a_file_beside_all_the_others(tmp_path, bare):
     found, _ = choose_recognisers(["all", network(tmp_path / "mine.onnx", (1, 3, 112, 112))])
     assert [who.name for who in found] == [*CLASSIC, "mine"]
-    with pytest.raises(UsageError, match="there is a recogniser lbp"):
+    with pytest.raises(UsageError, match="there is already a recogniser lbp"):
         choose_recognisers([network(tmp_path / "lbp.onnx", (1, 3, 112, 112))])

@@ -89,14 +89,13 @@ def measures(
     ]
     rows: list[tuple[str, float, float, str]] = []
     for name, chosen in parts.items():
-        for measure, old, new in _means(
-            every, faces.subjects, chosen, least=1 if name == "all" else MIN_PEOPLE
-        ):
-            rows.append((measure, old, new, name))
-        spread = appearance_spread(faces.before, faces.after, faces.subjects, chosen)
-        rows += [(*line, name) for line in spread]
-        if name == "all" and faces.groups is not None:
-            rows += [(*line, name) for line in label_mixture(group_labels, faces.groups)]
+        is_all = name == "all"
+        lines = [
+            *_means(every, faces.subjects, chosen, least=1 if is_all else MIN_PEOPLE),
+            *appearance_spread(faces.before, faces.after, faces.subjects, chosen),
+            *(label_mixture(group_labels, faces.groups) if is_all and faces.groups is not None else ()),
+        ]
+        rows += [(*line, name) for line in lines]
     table = pd.DataFrame(rows, columns=COLUMNS)
     harms = {one.name: face_harm(one) for one in every if one.better != "neither"}
     table.attrs["better"] = {one.name: one.better for one in every if one.better != "neither"}
