@@ -15,11 +15,12 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 import oracles
 from ksame.attack import classic
 from ksame.attack.embed import embed_faces
-from ksame.attack.recognisers import ATTACKERS, choose_recognisers, from_onnx
+from ksame.attack.recognisers import ATTACKERS, Recogniser, choose_recognisers, from_onnx
 from ksame.attack.score import score
 from ksame.core.errors import UsageError, WeightsError
 from ksame.io.sources import find_sources
 from ksame.models import runtime, weights
+from ksame.models.recognisers import RECOGNISERS, VERIFIERS
 from samples import mesh
 
 CLASSIC = ["eigenfaces", "eigenfaces-mahalanobis", "fisherfaces", "lbp", "hog", "lpq"]
@@ -236,6 +237,15 @@ def test_unprotected_copies_are_named_by_all_and_other_photos_by_most(family):
 def test_names_are_those_promised():
     assert list(ATTACKERS) == [*CLASSIC, "sface", "mobilefacenet", "dlib", "facenet"]
     assert all(name == who.name for name, who in ATTACKERS.items())
+
+
+def test_an_attacker_that_is_added_attacks_and_judges_nothing(bare, monkeypatch):
+    mine = Recogniser("mine", classic.chips, classic.hog, classic.cosine)
+    monkeypatch.setitem(ATTACKERS, "mine", mine)
+    assert choose_recognisers("mine") == ([mine], ())
+    assert choose_recognisers("all")[0][-1] is mine
+    assert "mine" not in RECOGNISERS
+    assert not any("mine" in names for names in VERIFIERS)
 
 
 def test_some_are_chosen_by_name_once_each():

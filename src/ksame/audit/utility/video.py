@@ -262,9 +262,11 @@ def expression_rows(
                 yield f"{name}, difference ({kind})", float("nan"), float(np.nanmean(difference))
 
 
-def expression_strength(seen: Mapping[str, NDArray[Any]], kind: str, columns: tuple[int, ...]) -> FloatArray:
+def expression_strength(
+    features: Mapping[str, NDArray[Any]], kind: str, columns: tuple[int, ...]
+) -> FloatArray:
     """Return the strength of an expression in each frame (n,): the mean of its columns."""
-    mean: FloatArray = seen[kind][:, list(columns)].astype(np.float64).mean(axis=1)
+    mean: FloatArray = features[kind][:, list(columns)].astype(np.float64).mean(axis=1)
     return mean
 
 
