@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from ksame import io as ksame_io
-from ksame.attack.score import Result
+from ksame.attack.score import AttackResult
 from ksame.audit.report.result import Report, VideoFigures
 from ksame.cli import lab_commands, shell, summary
 from ksame.core.errors import Failure, GuaranteeViolated, InputError
@@ -204,7 +204,7 @@ def report_of(name: str) -> Report:
         f"images/{name}.mp4", (3, 3), (1.0, 1.0), "none", (name,), 3, 3, 3, 0, 1, (), (),
         traces={"smile": seconds},
     )  # fmt: skip
-    result = Result(
+    result = AttackResult(
         "naive", name, rank1=0.5, low=0.4, high=0.6, chance=0.1, bound=0.2, verdict="broken",
         probes=9, gallery=9, people=9, tpr=0.1, cmc=np.array([0.5, 0.7, 1.0]),
     )  # fmt: skip
@@ -213,7 +213,7 @@ def report_of(name: str) -> Report:
     return Report(
         {"method": name, "claim": name, "assumptions": [name]}, (f"checked {name}",), (name,), "",
         (result,), utility, {"yunet": 1.0}, 0, notes=(f"{name}: noted",), record={name: [name]},
-        films=(film,),
+        videos=(film,),
     )  # fmt: skip
 
 

@@ -156,7 +156,7 @@ class TestGuarantee:
     def test_it_names_the_pages_of_its_proof(self, kind, pages):
         options = {"k": 2, "bound": 0.5} if kind.startswith("k-") else {}
         proof = Guarantee(kind, **options).proof
-        assert proof == ", ".join(f"docs/guarantees/{page}.md" for page in pages)
+        assert proof == ", ".join(f"docs/explanation/guarantees/{page}.md" for page in pages)
 
     @pytest.mark.parametrize(
         "claim",

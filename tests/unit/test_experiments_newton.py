@@ -10,6 +10,7 @@ from ksame.lab.experiments import face_images, newton, newton_setup
 from ksame.lab.experiments.base import recogniser_codes
 from ksame.lab.experiments.face_images import Window, attackers, cmc_percent, eigenfaces
 from ksame.models import weights
+from ksame.models.recognisers import VERIFIERS
 from ksame.spaces.eigen import principal_components
 from twice import twice
 
@@ -142,7 +143,7 @@ def test_without_differences_eigenfaces_guesses():
 
 
 def test_attackers_are_those_that_are_there(monkeypatch):
-    assert attackers(count=1)[0].name in face_images.NETWORKS_BY_SPEED
+    assert attackers(count=1)[0].name in VERIFIERS.identity
     monkeypatch.setattr(face_images.weights, "cached", lambda name: None)
     monkeypatch.setattr(face_images.weights, "fetchable", lambda name: name == "facenet")
     assert [who.name for who in attackers()] == [deep_recogniser("facenet").name]

@@ -91,7 +91,7 @@ class TestFurthest:
         guarantee.verify(new, originals=codes)
 
     def test_wrong_map_is_not_claimed_where_it_does_not_hold(self):
-        kite = [[0.0, 0], [10, 0], [5, 1], [5, 8]]  # docs/guarantees/wrong-map.md, gap 2
+        kite = [[0.0, 0], [10, 0], [5, 1], [5, 8]]  # docs/explanation/guarantees/wrong-map.md, gap 2
         new, guarantee = furthest(kite, 2, rng=0)
         assert guarantee.kind == "k-anonymity"
         assert "wrong-map was attempted" in str(guarantee)

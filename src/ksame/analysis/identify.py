@@ -29,7 +29,7 @@ from ksame.core.partition_type import as_k
 from ksame.io.photos import read_pixels
 from ksame.io.sources import Source
 from ksame.models import weights
-from ksame.models.recognisers import RECOGNISERS, embed
+from ksame.models.recognisers import RECOGNISERS, VERIFIERS, embed
 
 T = TypeVar("T")
 SAME_PHOTO_GREY_LEVELS = 1.5  # mean difference in grey levels under which two small pictures are one
@@ -121,8 +121,8 @@ class LinkingRule:
 
 _REAL, _COPY = "several photos", "a photo and a worse copy of it"
 THREE_RECOGNISERS = LinkingRule(
-    ("sface", "mobilefacenet", "dlib"),
-    (2, 1, 1),
+    VERIFIERS.linking,
+    tuple(RECOGNISERS[name].link_weight for name in VERIFIERS.linking),
     ScoreLine(-0.6, 0.74),
     (LinkingTrial(4, 172, 0.0064, 0.0585, _REAL), LinkingTrial(0, 1018, 0.0, 0.0036, _COPY)),
 )

@@ -46,7 +46,7 @@ def run(
     ] = False,
     verifiers: Annotated[
         str, typer.Option(help="Recognisers that judge candidates for new faces, separated by commas.")
-    ] = ",".join(VERIFIERS),
+    ] = ",".join(VERIFIERS.identity),
     seed: Annotated[int | None, typer.Option(help="Repeat a run; keep it as secret as the mapping.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Workers [one per core].")] = None,
     engine: Annotated[str, typer.Option(help=f"What the workers are: {', '.join(ENGINES)}.")] = "threads",

@@ -73,7 +73,7 @@ def print_result(
 
 def describe_method(method: Method[Any]) -> dict[str, str]:
     """Return what a user chooses a method by."""
-    networks = method.networks(Context(verifiers=VERIFIERS))
+    networks = method.networks(Context(verifiers=VERIFIERS.identity))
     limited = [name for name in networks if weights.CATALOGUE[name].non_commercial]
     return {
         "method": method.name,

@@ -85,7 +85,7 @@ class Guarantee:
     def proof(self) -> str:
         """The documentation pages with statement, assumptions, proof and test."""
         pages = ["k-anonymity"] * self.k_anonymous + ["wrong-map"] * self.wrong_map or ["none"]
-        return ", ".join(f"docs/guarantees/{page}.md" for page in pages)
+        return ", ".join(f"docs/explanation/guarantees/{page}.md" for page in pages)
 
     def __str__(self) -> str:
         """Return the claim as sentences."""

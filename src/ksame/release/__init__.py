@@ -18,7 +18,7 @@ from ksame.release.private import (
     read_private,
     read_residual_faces,
 )
-from ksame.release.verify import REPORT_FILE, Verification, verify
+from ksame.release.verify import REPORT_FILE, Verification, method_name, verify
 from ksame.release.writer import (
     CERTIFICATE,
     SOFTWARE,
@@ -48,6 +48,7 @@ __all__ = [
     "as_written",
     "check_folders",
     "clear_unfinished",
+    "method_name",
     "open_folders",
     "read_faceless",
     "read_failures",

@@ -58,6 +58,12 @@ def verify(folder: str | Path, *, private: str | Path | None = None) -> Verifica
         raise GuaranteeViolated(f"The certificate of {out} lacks what it must say: {error}.") from None
 
 
+def method_name(certificate: Mapping[str, Any]) -> str | None:
+    """Return the name of the method that a certificate states, if it is one."""
+    method = certificate.get("method")
+    return method.get("name") if isinstance(method, Mapping) else None
+
+
 def _checks(
     out: Path, certificate: Mapping[str, Any], files: Mapping[str, str], private: str | Path | None
 ) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 ``centroid`` and ``mix`` publish one face per group of a Partition; ``furthest`` and ``kdiff`` form
 their own pairs of clusters; ``shift`` needs a pool of synthetic faces and no other subjects. For
-proofs, assumptions and tests see docs/guarantees/.
+proofs, assumptions and tests see docs/explanation/guarantees/.
 """
 
 from __future__ import annotations

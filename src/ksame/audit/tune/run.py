@@ -84,7 +84,7 @@ def tune(
         raise UsageError(f"tune needs a k, a method, and a risk between 0 and 1. Got a risk of {risk}.")
     context = Context(jobs=jobs, progress=progress or ignore_progress)
     context = replace(context, seed=context.seed if seed is None else seed)
-    recogniser = deep_recogniser(VERIFIERS[0])  # that there is none is told before the long work
+    recogniser = deep_recogniser(VERIFIERS.linking[0])  # that there is none is told before the long work
     for method in (_REFERENCE, *tried):
         context = pipeline.prepare(method, _OUTPUT, context)
     sources = find_sources(inputs, in_order=not isinstance(subjects, str | Path))

@@ -103,7 +103,7 @@ def released_embeddings(view: NeutralFaces, ks: Sequence[int]) -> Iterator[NDArr
 
     It keeps genders and dark skin apart before it groups, and each portrait is judged.
     """
-    people, context = IdentifiedPhotos.from_faces(view.faces), Context(seed=1, verifiers=VERIFIERS)
+    people, context = IdentifiedPhotos.from_faces(view.faces), Context(seed=1, verifiers=VERIFIERS.portrait)
     for k in ks:
         plan = AnonFaces(k=k).plan(people, context)
         assert isinstance(plan.renderer, ImageRenderer)
@@ -186,7 +186,7 @@ class _PortraitInputs(NamedTuple):
         return cls(
             able,
             portrait_attributes(faces, able.read, able.space),
-            embed_registered(faces, VERIFIERS),
+            embed_registered(faces, VERIFIERS.portrait),
         )
 
     def published(self, view: NeutralFaces, groups: Partition, seed: int) -> NDArray[Any]:

@@ -27,6 +27,7 @@ from ksame.core.geometry import BACKGROUND_GREY, FRAME, crop, to_frame, transfor
 from ksame.lab.experiments.base import ExperimentData, ExperimentResult, recogniser_codes
 from ksame.methods.obscure import obscure
 from ksame.models import weights
+from ksame.models.recognisers import VERIFIERS
 from ksame.spaces.eigen import principal_components
 
 UInt8Images = NDArray[np.uint8]
@@ -34,12 +35,6 @@ UInt8Images = NDArray[np.uint8]
 FRAME_FACE_WIDTH_PX = (
     2.1 * FRAME.eye_distance
 )  # px of the frame across a face, as ``obscure`` counts its blocks
-NETWORKS_BY_SPEED = (
-    "sface",
-    "mobilefacenet",
-    "facenet",
-    "dlib",
-)  # in the order of what a picture costs, nearly
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +174,8 @@ def single_threaded(
 
 def attackers(*, count: int = 2) -> list[Recogniser]:
     """Return networks of today that are on this machine; if none is, the first that can be fetched."""
-    there = [name for name in NETWORKS_BY_SPEED if weights.cached(name)][:count]
-    there = there or [name for name in NETWORKS_BY_SPEED if weights.fetchable(name)][:1]
+    there = [name for name in VERIFIERS.identity if weights.cached(name)][:count]
+    there = there or [name for name in VERIFIERS.identity if weights.fetchable(name)][:1]
     if not there:
         raise WeightsError(
             "No recogniser is cached and none can be fetched: go online, or see `ksame models`."

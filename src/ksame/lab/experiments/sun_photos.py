@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ksame import io
 from ksame.attack.classic import SIDE
-from ksame.attack.recognisers import RECOGNISERS, Recogniser
+from ksame.attack.recognisers import ATTACKERS, Recogniser
 from ksame.attack.score import score
 from ksame.core.arrays import FloatArray
 from ksame.core.context import parallel_map
@@ -302,7 +302,7 @@ def _measure_rates(
     """Recognise smiling faces, as they are and as k-Diff-furthest leaves them, by neutral ones [S 6.3.2]."""
     fa, fb = data.only("neutral"), data.only("smiling")
     people = fa.faces.subject
-    who = {feature: RECOGNISERS[name] for feature, name in features.items()}
+    who = {feature: ATTACKERS[name] for feature, name in features.items()}
     gallery, originals = (_codes(partial(_original, part), len(part), who, views) for part in (fa, fb))
     runs = []
     for seed in range(RUNS):

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import FRAME
-from ksame.models.recognisers import embed
+from ksame.models.recognisers import RECOGNISERS, VERIFIERS, embed
 from ksame.spaces.appearance import landmarks_on_frame
 from ksame.spaces.generator_space import split_features
 
 __all__ = ["THRESHOLDS", "distance_limit", "embed_registered", "group_affinity", "matched_faces"]
 
-THRESHOLDS = {"sface": 1.128, "mobilefacenet": 1.01, "facenet": 0.91, "dlib": 0.6}
-"""Distances below which a recogniser would call two faces one person: dlib's of the paper [A 3.4], SFace's of
-its authors, and where one in 1,000 pairs of strangers among 341 legislators is nearer."""
+THRESHOLDS = {name: RECOGNISERS[name].match_threshold for name in VERIFIERS.portrait}
+"""Distances below which a recogniser counts two faces as one person."""
 
 _NEAR_PAIR_SHARE, _MIN_LIMIT_SHARE = 0.05, 0.8  # of pairs of people, and of a threshold: see `limit`
 _embed_lock = threading.Lock()  # for a second thread FaceNet would be opened again, which takes 0.24 GB

@@ -14,10 +14,7 @@ from ksame.models.recognisers import RECOGNISERS, embed
 
 # Two new faces in the same dim light look alike to recognisers; that one is taken for the other shows nobody.
 SAME_PERSON_MARGIN = 0.85
-# How far a new face should be from the old one, in distances of one person. Of 978 faces worn by 21 people
-# (london, two clips) those as far were named among 1,021 people of congress in 2 % of views; with less (1.18,
-# 1.26 and 1.27 for the last three) in 5 %. Ranks among the people in the box told less than distances.
-STRANGER_DISTANCES = {"sface": 1.15, "mobilefacenet": 1.24, "facenet": 1.32, "dlib": 1.34}
+STRANGER_DISTANCES = {name: net.stranger_ratio for name, net in RECOGNISERS.items()}
 DEFAULT_STRANGER_RATIO = 1.3
 Embeddings = Mapping[str, FloatArray]
 """What each recogniser makes of some views: name to (n, d)."""
