@@ -1,4 +1,4 @@
-"""How the command ended, and what lies in a folder: shared by the tests that run the whole way."""
+"""Run the command in a process of its own, and compare the contents of folders."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Outcome(NamedTuple):
 
     @property
     def json(self) -> dict[str, Any]:
-        """What ``--json`` printed: one object and nothing beside it."""
+        """The object that ``--json`` printed; nothing else may be on stdout."""
         return json.loads(self.out)
 
     @property
     def sentence(self) -> str:
-        """The one error, which must be one sentence on one line."""
+        """The error message, which must be one sentence on one line."""
         (line,) = [line for line in self.err.splitlines() if line.startswith("ksame: ")]
         assert line.endswith("."), line
         assert "Traceback" not in self.err
@@ -56,23 +56,23 @@ def shell(*args: object, start: str = "", **options: Any) -> Outcome:
     return Outcome(process.returncode, *map(os.fsdecode, streams))
 
 
-# each ends the process as kill -9 does, at a moment that a clock would rarely hit
+# ``die`` ends the process as kill -9 does, at an exact point of the code
 KILL = "import os, signal\ndie = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
 
 
 def places(folder: Path) -> dict[str, str]:
-    """Return an environment in which temporary files would be found."""
+    """Return an environment whose temporary folder is ``folder / "temp"``, where tests can look for files."""
     (folder / "temp").mkdir()
     return os.environ | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder / "temp"))
 
 
 def tree(folder: Path) -> set[str]:
-    """Everything below a folder, by relative name."""
+    """Return the relative names of everything below a folder."""
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The sha256 of every file below a folder."""
+    """Return the sha256 of every file below a folder, by relative name."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")

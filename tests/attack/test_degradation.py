@@ -22,7 +22,8 @@ from ksame.attack.degradation import (
 from ksame.attack.recognisers import ATTACKERS
 from ksame.core.errors import UsageError, WeightsError
 from ksame.core.geometry import register, to_frame, transform
-from ksame.io.sources import Source, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.methods.obscure import obscure
 from ksame.models.detectors import detect
 

@@ -13,7 +13,7 @@ from films import film
 from ksame import io
 from ksame.core.text import fit_name, make_visible, read_csv
 from ksame.release import read_private
-from odd import ODD
+from odd_names import ODD
 from running import shell, tree
 
 pytestmark = pytest.mark.weights

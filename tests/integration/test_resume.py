@@ -21,8 +21,8 @@ MOMENTS = {
     "before the first face": "from ksame.analysis import photos as m\nm.Checkpoint.store_boxes = die",
     "when all faces are found": "from ksame.pipeline import photos as m\nm.identify_faces = die",
     "when the pictures are written": "from ksame.release import writer as m\nm.write_private_parts = die",
-    "when the mapping is written": "from ksame.io import photo_write as m\nm._set_times_and_sync = die",
-    "before the release takes its place": "from ksame.io import photo_write as m\nm._swap = die",
+    "when the mapping is written": "from ksame.io import photo_write as m\nm.sync_to_disk = die",
+    "before the release takes its place": "import pathlib\npathlib.Path.rename = die",
 }
 
 

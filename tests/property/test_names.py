@@ -27,7 +27,7 @@ from ksame.core.guarantee import Guarantee
 from ksame.core.text import csv_cell, csv_value, fit_name, make_visible, read_csv, write_csv
 from ksame.io import encode_png
 from ksame.release import MappingRow, Private, Release, ResidualRecord, read_private, verify
-from odd import ODD, names
+from odd_names import ODD, names
 
 UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 FORMULA = tuple("=+-@\t\r\n")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ksame.core.boxes import Boxes
-from ksame.core.checkpoint import Checkpoint, resolve_seed
+from ksame.core.checkpoint import Checkpoint
+from ksame.core.context import Context
 from ksame.core.errors import UsageError
 
 numbers = st.floats(-1e6, 1e6)
@@ -94,15 +95,18 @@ def test_it_removes_itself_and_its_folder_only_if_empty(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["mapping.csv"]
 
 
-def test_the_seed_of_a_run(tmp_path):
-    journal = Checkpoint.open(tmp_path / "journal.jsonl", seed=5, resume=False)
-    assert resolve_seed(None, journal) == 5
-    assert resolve_seed(6, journal) == 6
-    assert resolve_seed(2**256 - 1, None) == 2**256 - 1
-    assert resolve_seed(None, None) != resolve_seed(None, None)
+def test_a_resumed_checkpoint_keeps_its_seed(tmp_path):
+    Checkpoint.open(tmp_path / "journal.jsonl", seed=5, resume=False)
+    assert Checkpoint.open(tmp_path / "journal.jsonl", seed=6, resume=True).seed == 5
+    assert Checkpoint.open(tmp_path / "journal.jsonl", seed=6, resume=False).seed == 6
+
+
+def test_a_seed_is_checked_or_drawn():
+    assert Context(seed=2**256 - 1).seed == 2**256 - 1
+    assert Context().seed != Context().seed
     for bad in (-1, 2**256):
         with pytest.raises(UsageError, match="seed must be an integer from 0"):
-            resolve_seed(bad, None)
+            Context(seed=bad)
 
 
 @pytest.mark.parametrize("linked", [True, False])

@@ -12,7 +12,7 @@ from ksame.lab.experiments.face_images import Window, attackers, cmc_percent, ei
 from ksame.models import weights
 from ksame.models.recognisers import VERIFIERS
 from ksame.spaces.eigen import principal_components
-from twice import twice
+from two_photos import two_photo_people
 
 pytestmark = pytest.mark.weights
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.weights
 @pytest.fixture(scope="module")
 def data(recogniser):
     assert weights.cached(recogniser)
-    return twice()
+    return two_photo_people()
 
 
 @pytest.fixture(autouse=True)

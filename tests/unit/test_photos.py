@@ -15,9 +15,9 @@ from ksame import io
 from ksame.analysis import photos as module
 from ksame.analysis.photos import analyse_photos, explain_failures
 from ksame.core.checkpoint import Checkpoint
+from ksame.core.context import parallel_map
 from ksame.core.errors import CannotGuarantee, Failure, InputError, UsageError
 from ksame.core.geometry import FRAME
-from ksame.core.parallel import parallel_map
 from ksame.io.photos import read_pixels
 from ksame.io.sources import Source, find_sources
 

@@ -251,6 +251,7 @@ def test_ctrl_c_stops_the_download_and_leaves_nothing(cache, monkeypatch):
     def interrupt() -> None:
         while not pid.exists():
             time.sleep(0.01)
+        time.sleep(0.3)  # the tool may run before Popen has returned
         os.kill(os.getpid(), signal.SIGINT)
 
     try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from typing import Any, Self
 import numpy as np
 
 from ksame.core.boxes import Boxes
-from ksame.core.errors import UsageError
 
 BOX_COLUMNS = {"xyxy": (-1, 4), "score": (-1,), "five": (-1, 5, 2)}
 
@@ -93,19 +91,6 @@ class Checkpoint:
     def _append(self, line: Mapping[str, Any]) -> None:
         with self.path.open("a", encoding="ascii") as file:
             file.write(json.dumps(line) + "\n")
-
-
-def resolve_seed(seed: int | None, checkpoint: Checkpoint | None) -> int:
-    """Return the seed of a run: the given one, that of the checkpoint, or a random one.
-
-    >>> resolve_seed(7, None)
-    7
-    """
-    if seed is None:
-        return checkpoint.seed if checkpoint else secrets.randbits(256)
-    if not 0 <= seed < 2**256:
-        raise UsageError(f"seed must be an integer from 0 to 2**256 - 1. Got {seed}.")
-    return seed
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

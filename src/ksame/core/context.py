@@ -29,7 +29,7 @@ ENGINES = {"threads": "threading", "processes": "loky"}
 
 
 def ignore_progress(stage: str, done: int, total: int) -> None:
-    """Report progress to nobody."""
+    """Ignore progress reports."""
 
 
 @dataclass(frozen=True, eq=False)

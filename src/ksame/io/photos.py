@@ -6,7 +6,6 @@ import io
 import threading
 import warnings
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +90,6 @@ def _reason(error: Exception) -> str:
     return message.strip().partition("\n")[0].rstrip(".") or type(error).__name__
 
 
-@cache
 def _formats() -> tuple[str, ...]:
     """Return the decoders that untrusted files may reach; all others of Pillow stay disabled."""
     formats = ("BMP", "DIB", "JPEG", "PNG", "PPM", "TIFF", "WEBP")

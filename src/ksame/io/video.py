@@ -82,24 +82,22 @@ def read_frames(
 ) -> Iterator[ClipFrame]:
     """Yield the frames of a video in display order; memory does not grow with its length.
 
-    Frames that the decoder finds damaged, and those that depend on them, are left out: people might recognise
-    a face in a garbled frame that no detector finds. Everything left out is reported. (Two things cannot be
-    noticed: damage that decodes without an error, and a broadcast that was cut between two packets.)
+    Frames that the decoder finds damaged, and those that depend on them, are left out and reported: people
+    might recognise a face in a garbled frame that no detector finds. (Damage that decodes without an error,
+    and a broadcast that was cut between two packets, cannot be noticed.)
 
     Parameters
     ----------
     path : str or Path
         The video.
     broken : list of str, optional
-        If the file is damaged, a sentence for each loss is appended, and all undamaged frames are yielded.
-        Without a list, ``InputError`` is raised after the last of them.
+        Gets a sentence for each loss in a damaged file; without it ``InputError`` is raised at the end.
     threads : int
         Threads to decode with; 0 is one per core.
     only : container of int, optional
         Numbers of the wanted frames: the others are skipped, in half the time.
     exact : bool
-        Whether colours are converted exactly. Inexact ones are enough for detection and take a tenth of the
-        time: half a grey level off on average, more at edges of colour.
+        Convert colours exactly; otherwise ten times as fast, half a grey level off on average.
     source : bool
         Whether a frame keeps its decoded planes, if they can be written as they are.
 
@@ -119,21 +117,20 @@ def read_frames(
     orientation: Orientation = 0, 0, 0
     for index, frame in enumerate(_decode_frames(path, damage, threads)):
         if not index:
-            # only once: a frame whose side data was read and that data keep each other alive until a garbage
-            # collection about 90 frames later, 1 GB of 4K
+            # only once: reading side data keeps a frame alive until garbage is collected, 1 GB of 4K frames
             orientation = display_orientation(frame)
         pts = clock.next_pts(frame)
         if only is None or index in only:
             own = source and is_writable_as_is(frame, clip, orientation)
             rgb = to_rgb(frame, clip, orientation, reformatter, exact=exact)
-            duration, seconds = frame.duration or clock.step, pts * clip.time_base
-            yield ClipFrame(index, pts, duration, seconds, rgb, frame if own else None)
+            ticks = frame.duration or clock.step
+            yield ClipFrame(index, pts, ticks, pts * clip.time_base, rgb, frame if own else None)
     if clock.gaps and clock.is_even and not damage:  # with uneven frames gaps mean nothing
         damage.append(f"{str(path)!r} may be damaged: there is no new frame {' and '.join(clock.gaps)}.")
-    if damage and broken is None:
-        raise InputError(damage[0])
     if broken is not None:
         broken += damage
+    elif damage:
+        raise InputError(damage[0])
 
 
 class _FrameClock:

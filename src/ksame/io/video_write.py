@@ -186,21 +186,24 @@ def _encoder_frames(
     frames: Iterable[ClipFrame], clip: Clip, stream: VideoStream
 ) -> Iterator[tuple[ClipFrame, VideoFrame]]:
     """Yield each frame and its form for the encoder."""
+    pixel_format = stream.codec_context.pix_fmt
+    assert pixel_format is not None  # ``_stream`` has set it
     reformatter = VideoReformatter()
     for count, frame in enumerate(frames):
         _check_frame(frame, clip, count)
-        yield frame, _encoder_frame(frame, clip, stream, reformatter)
+        yield frame, to_encoder_frame(frame, clip, pixel_format, reformatter)
 
 
-def _encoder_frame(
-    frame: ClipFrame, clip: Clip, stream: VideoStream, reformatter: VideoReformatter
+def to_encoder_frame(
+    frame: ClipFrame, clip: Clip, pixel_format: str, reformatter: VideoReformatter
 ) -> VideoFrame:
+    """Return a frame in the encoder's pixel format; unchanged boxes keep their decoded planes if possible."""
     matrix, colour_range = clip.colour.conversion(clip.height)
 
     def converted(rgb: RGB) -> VideoFrame:
         return reformatter.reformat(
             VideoFrame.from_numpy_buffer(np.ascontiguousarray(rgb)),
-            format=stream.codec_context.pix_fmt,
+            format=pixel_format,
             src_color_range=ColorRange.JPEG,
             dst_colorspace=matrix,
             dst_color_range=colour_range,
@@ -209,7 +212,7 @@ def _encoder_frame(
         )
 
     source, boxes = frame.source, frame.changed_boxes
-    if source is None or boxes is None or pixel_format_of(source) != stream.codec_context.pix_fmt:
+    if source is None or boxes is None or pixel_format_of(source) != pixel_format:
         image = converted(frame.rgb)
     else:
         image = _replace_boxes(source, frame.rgb, boxes, converted)

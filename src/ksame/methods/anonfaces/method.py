@@ -149,11 +149,7 @@ class AnonFaces(GroupMethod):
                 "non_commercial": bundled,
                 "kept_together": kept,
             },
-            private={
-                "still_near": names,
-                "attributes": _attribute_rows(found),
-                "group_affinity": _affinity_rows(found.affinity),
-            },
+            private={"still_near": names, **_private_rows(found)},
             notes=(
                 *notes,
                 *([NON_COMMERCIAL] if bundled else []),
@@ -278,6 +274,11 @@ def _portrait_embeddings(
     """Return what each recogniser makes of a portrait; None if no face is found in it."""
     rows, face = largest_faces(image[None])
     return embed_registered(face, list(judges_of)) if len(rows) else None
+
+
+def _private_rows(found: PortraitSet) -> dict[str, Any]:
+    """Return what the private folder says of each group's portrait."""
+    return {"attributes": _attribute_rows(found), "group_affinity": _affinity_rows(found.affinity)}
 
 
 def _attribute_rows(found: PortraitSet) -> list[dict[str, list[float | None]]]:

@@ -1,4 +1,4 @@
-"""Names that are legal on disk and that somebody might take for something else."""
+"""File names that are legal but dangerous: markup, terminal escapes, formulas, options, invalid UTF-8."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 ODD = (
     "a[/red]",
     "[bold]b",
-    "c[",  # with a file "/red]" below it, a tag that closes nothing
+    "c[",  # with a file "/red]" below it, a closing tag without an opening one
     "\x1b[31md\x1b]0;title\x07",
     "e\nksame: all is well.",
     "f\r\tg",
@@ -35,16 +35,16 @@ _PARTS = st.lists(_MARKUP | _BYTES | _TEXT, min_size=1, max_size=4).map("".join)
 
 
 def _on_disk(name: str) -> bool:
-    """Whether a Linux file system takes it, with a few characters more."""
+    """Whether a Linux file system accepts the name with a suffix."""
     try:
         return 0 < len(os.fsencode(name)) < 200
-    except UnicodeEncodeError:  # a surrogate that stands for no byte
+    except UnicodeEncodeError:  # a surrogate that encodes no byte
         return False
 
 
 names = (
     _PARTS.map(lambda name: name.replace("/", "").replace("\0", ""))
     .filter(_on_disk)
-    .map(lambda name: os.fsdecode(os.fsencode(name)))  # bytes that make a letter together are one
+    .map(lambda name: os.fsdecode(os.fsencode(name)))  # adjacent bytes may form one character
 )
 """File names without their suffix."""

