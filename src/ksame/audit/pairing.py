@@ -38,6 +38,11 @@ class Claim:
     broken: str = ""  # why it does not verify
 
     @property
+    def verification(self) -> dict[str, Any]:
+        """The certificate and its checks, as a report has them."""
+        return {name: getattr(self, name) for name in ("certificate", "checks", "unchecked", "broken")}
+
+    @property
     def bound(self) -> float | None:
         """The promised bound; None where none was promised."""
         bound = self.certificate.get("bound", 1.0)

@@ -70,10 +70,7 @@ def audit_videos(claim: Claim, request: AuditRequest) -> Report:
     results = [*_attacks(claim, whole, person, gallery, request.recognisers, probes)] if len(probes) else []
     visible = [video_metrics.visible_faces(clip, request.recognisers) for clip in clips]
     return Report(
-        certificate=claim.certificate,
-        checks=claim.checks,
-        unchecked=claim.unchecked,
-        broken=claim.broken,
+        **claim.verification,
         results=tuple(results),
         utility=video_metrics.utility_table(
             MeasuredFaces(whole, person, probes, gallery.stranger_codes),
