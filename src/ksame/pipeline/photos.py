@@ -54,10 +54,10 @@ class Portraits(Options):
 
     def files(self, people: IdentifiedPhotos, plan: Plan, context: Context) -> PublishedFiles:
         """Draw every surrogate once: what is not drawn twice cannot differ."""
-        renderer = plan.renderer
-        assert isinstance(renderer, PortraitRenderer)  # by the method's outputs
         sources = people.faces.source.tolist()
         names = published_names(sources, names=self.names, seed=context.seed, suffix=".png")
+        renderer = plan.renderer
+        assert isinstance(renderer, PortraitRenderer)  # by the method's outputs
         drawn: dict[Hashable, bytes] = {}
         files: dict[str, bytes] = {}
         hashes: list[str] = []

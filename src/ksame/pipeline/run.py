@@ -165,12 +165,10 @@ def route(
     kinds = " and ".join(medium.medium for medium in media)
     owners: dict[str, Options] = {"method": method, "output": output, **{m.medium: m for m in media}}
     done: dict[str, Any] = route_options(
-        options, owners, f"{method.name} for {kinds}, published as {output.publish},"
+        options, owners, output.publish, f"{method.name} for {kinds}, published as {output.publish},"
     )
     chosen, published = done.pop("method"), done.pop("output")
-    routed = list(done.values()), chosen, published
-    _check(*routed)
-    return routed
+    return list(done.values()), chosen, published
 
 
 def find_method(name: str) -> Method[Any]:
@@ -196,6 +194,10 @@ def find_output(method: Method[Any], publish: str | None, media: Sequence[Medium
     videos = any(medium.medium == "videos" for medium in media)
     if publish is None:
         publish = "scene" if videos else method.outputs[0]
+    for medium in media:
+        if medium.medium not in method.media:
+            able = ", ".join(name for name, one in METHODS.items() if medium.medium in one.media)
+            raise UsageError(f"{method.name} does not work on {medium.medium}: choose {able}.")
     if publish not in OUTPUTS:
         raise UsageError(f"There is no output {publish!r}: choose one of {', '.join(OUTPUTS)}.")
     if publish not in method.outputs:
@@ -218,17 +220,13 @@ def find_media(inputs: Sequence[ImageInput], *, in_order: bool = False) -> list[
 
 
 def _check(media: Sequence[Medium], method: Method[Any], output: Output) -> None:
-    """Refuse media that the method does not serve, and options that have no effect."""
+    """Refuse what does not fit together, or would have no effect."""
+    find_output(method, output.publish, media)
     for options in (method, output, *media):
         options.check(output.publish)
     for medium in media:
         if isinstance(medium, Photos) and medium.subjects != "auto" and not method.uses_subjects:
             raise UsageError(f"{method.name} does not ask who is the same person: leave out --subjects.")
-        if medium.medium not in method.media:
-            able = ", ".join(name for name, one in METHODS.items() if medium.medium in one.media)
-            raise UsageError(f"{method.name} does not work on {medium.medium}: choose {able}.")
-    if output.publish not in method.outputs:
-        raise UsageError(f"{method.name} publishes {' or '.join(method.outputs)} only, not {output.publish}.")
 
 
 def _merge(photos: Release, videos: Release) -> Release:

@@ -97,7 +97,7 @@ class Release:
         """Make, hash and inspect every file once, write it into a folder, and state what is true of all."""
         claimed = {
             "format": FORMAT,
-            "method": {"name": self.method.name, **self.method.public_settings()},
+            "method": {"name": self.method.name, **self.method.settings(public=True)},
             "publish": self.publish,
             "k": self.method.k,
             "kind": self.guarantee.kind,
