@@ -46,7 +46,7 @@ def released(nine, tmp_path_factory):
 
 
 def test_the_law_holds_on_the_files(released):
-    rows, _ = read_private(released.with_name("out.private"))
+    rows = read_private(released.with_name("out.private")).mapping
     data = [(released / row.output).read_bytes() for row in rows]
     bound = check_law(data, [row.subject for row in rows], 3)
     certificate = json.loads((released / "certificate.json").read_text())
@@ -85,7 +85,7 @@ def test_the_certificate_says_who_drew_and_who_judged(released):
     assert {"stylegan", "mobilefacenet"} <= set(certificate["weights"])
     assert set(certificate["kept_together"]) == {"gender", "age band", "skin tone"}
     assert all(0 <= share <= 1 for share in certificate["kept_together"].values())
-    _, settings = read_private(released.with_name("out.private"))
+    settings = read_private(released.with_name("out.private")).settings
     assert certificate["still_near"] == len(settings["still_near"])
     assert NON_COMMERCIAL in settings["notes"]
     assert any("groups of one kind only" in note for note in settings["notes"])
@@ -143,7 +143,7 @@ def with_classes(actors, tmp_path_factory):
 def test_class_faces_are_published_where_the_same_people_stand_behind_both(with_classes):
     secret = with_classes.with_name("out.private")
     certificate = json.loads((with_classes / "certificate.json").read_text())
-    rows, _ = read_private(secret)
+    rows = read_private(secret).mapping
     behind = {}
     for row in rows:
         expression = row.input.split("_")[1].split(".")[0]
@@ -165,7 +165,7 @@ def test_people_in_colour_have_portraits_in_colour(with_classes):
 def test_a_generator_of_ones_own_is_not_flagged(with_classes):
     certificate = json.loads((with_classes / "certificate.json").read_text())
     assert certificate["non_commercial"] is False and "stylegan" not in certificate["weights"]
-    _, settings = read_private(with_classes.with_name("out.private"))
+    settings = read_private(with_classes.with_name("out.private")).settings
     assert NON_COMMERCIAL not in settings["notes"]
 
 

@@ -54,7 +54,7 @@ def test_photos_of_odd_names(photos, tmp_path):
     assert any(line.startswith(f"! {make_visible(broken)}: ") for line in lines)
     assert f"✓ written and verified: {make_visible(str(out))}" in lines
     inputs = {name for name in tree(photos) if (photos / name).is_file()} - {broken}
-    rows, _ = read_private(secret)
+    rows = read_private(secret).mapping
     assert {row.input for row in rows} == inputs
     assert {row.subject for row in rows} == set(ODD[:12])
     assert {row.output for row in rows} == {f"images/{name[:-4]}.png" for name in inputs}

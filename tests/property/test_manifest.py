@@ -15,7 +15,7 @@ from odd import ODD, names
 
 from ksame.core.errors import GuaranteeViolated
 from ksame.release import MANIFEST, read_manifest
-from ksame.release.manifest import manifest_text
+from ksame.release.writer import manifest_text
 
 hashes = st.binary(min_size=1).map(lambda data: hashlib.sha256(data).hexdigest())
 odd = st.sampled_from([*ODD, "a\nb", "a\\nb", "\\", "\r", "a\\\nb", " b", "b ", "\x85", "\u2028"])

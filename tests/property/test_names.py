@@ -245,9 +245,9 @@ def test_a_release_of_files_that_are_called_so_verifies(name):
     with tempfile.TemporaryDirectory() as here:
         out = release.save(Path(here, f"out{name[:20]}"), private=Path(here, "secret"))
         verify(out)
-        rows, settings_ = read_private(Path(here, "secret"))
-        assert tuple(rows) == release.private.mapping
-        assert settings_["notes"] == release.private.settings["notes"]
+        kept = read_private(Path(here, "secret"))
+        assert tuple(kept.mapping) == release.private.mapping
+        assert kept.settings["notes"] == release.private.settings["notes"]
         (failure,) = read_csv(Path(here, "secret", "failures.csv"))
         assert Failure(**failure) == release.private.failures[0]
         assert [photo.name for photo in ksame_io.find_photos([out / "images"])] in ([f"{name}.png"], [])

@@ -155,5 +155,3 @@ def test_untouched_faces_are_told_file_by_file_and_run_by_run(monkeypatch, tmp_p
     assert lines[2] == "! images/[a].mp4: in picture 17 to 19 (0.68 to 0.76 s), 40 (1.60 s)"
     assert lines[3].endswith("18 (0.72 s) and 2 more")
     assert str(tmp_path / "untouched.csv") in lines[4]
-    summary.print_residual_faces([], tmp_path)
-    assert len(paper.getvalue().splitlines()) == 5

@@ -128,9 +128,9 @@ def test_the_certificate_states_the_rule_and_how_often_it_failed(linkage):
 )
 def test_the_recognisers_are_three_or_dlib_alone_without_npm(npm, cached, chosen, monkeypatch):
     asked = []
-    monkeypatch.setattr(identify.shutil, "which", lambda name: "/bin/npm" if npm else None)
-    monkeypatch.setattr(identify.weights, "cached", lambda name: name in cached)
-    monkeypatch.setattr(identify.weights, "fetch", asked.extend)
+    monkeypatch.setattr(linkage.shutil, "which", lambda name: "/bin/npm" if npm else None)
+    monkeypatch.setattr(linkage.weights, "cached", lambda name: name in cached)
+    monkeypatch.setattr(linkage.weights, "fetch", asked.extend)
     assert choose_linkage() is chosen
     assert asked == list(chosen.recognisers)
 
@@ -179,14 +179,6 @@ def test_where_it_does_not_matter_every_face_is_somebody_of_their_own(monkeypatc
     assert len(set(people.subject)) == 3
     assert people.subject_source.assumption is None
     assert people.subject_source.recognisers == ()
-
-
-def test_what_is_predicted_of_faces_is_predicted_once():
-    people, asked = IdentifiedPhotos.from_faces(faces(3)), []
-    for _ in range(3):
-        assert people.column("age", lambda: asked.append("age") or [20, 30, 40]) == [20, 30, 40]
-    assert asked == ["age"]
-    assert people.column("gender", lambda: "another") == "another"
 
 
 def test_views_of_a_person_are_spread_over_their_photos():

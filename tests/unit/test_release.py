@@ -22,10 +22,8 @@ from ksame.release import (
     ResidualRecord,
     as_written,
     check_folders,
-    read_failures,
     read_manifest,
     read_private,
-    read_residual_faces,
     verify,
 )
 
@@ -339,7 +337,7 @@ def test_untouched_faces_are_listed_for_the_owner_and_counted_for_the_public(rel
     )
     out = told.save(tmp_path / "out")
     secret = tmp_path / "out.private"
-    listed = read_residual_faces(secret)
+    listed = read_private(secret).residual
     assert listed[-2:] == [one._replace(output="images/film.png") for one in seen]
     assert [one.output for one in listed[:-2]] == [f"images/0{n}.png" for n in (4, 5, 6)], "equal files"
     assert json.loads((secret / "settings.json").read_text())["notes"] == [
@@ -367,9 +365,9 @@ def test_a_film_that_cannot_be_written_is_listed_and_the_others_are_there(releas
     assert row.output not in read_manifest(out)
     assert found["files"] == len(release.files)
     assert not (out / "images" / "deep").exists(), "an empty folder would not verify"
-    assert read_private(secret)[0] == list(release.private.mapping)
-    assert read_failures(secret)[-1] == Failure("in/bad.mp4", "it may be damaged.")
-    written = as_written(told, out, secret)
+    assert read_private(secret).mapping == list(release.private.mapping)
+    assert read_private(secret).failures[-1] == Failure("in/bad.mp4", "it may be damaged.")
+    written = as_written(told, verify(out, private=secret))
     assert (written.clips, written.private.mapping) == ({}, release.private.mapping)
     with pytest.raises(InputError, match=r"No video could be written: in/bad.mp4: it may be damaged"):
         Release(**{**vars(told), "files": {}}).save(tmp_path / "none")

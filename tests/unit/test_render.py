@@ -20,14 +20,8 @@ from ksame.core.geometry import (
 )
 from ksame.render.blend import COMPOSITES, blend_scene
 from ksame.render.cover import cover_faces, cover_in_place
-from ksame.render.portrait import (
-    MIN_MEMBER_WEIGHT,
-    Surrogate,
-    apply_variation,
-    draw_mean_face,
-    draw_portrait,
-    fade_mask,
-)
+from ksame.render.mean_face import MIN_MEMBER_WEIGHT, apply_variation, draw_mean_face
+from ksame.render.portrait import Surrogate, draw_portrait, fade_mask
 from ksame.spaces.appearance import landmarks_on_frame
 
 GREEN, MAGENTA, GREY = (40, 160, 60), (230, 20, 220), (120, 110, 100)

@@ -9,6 +9,7 @@ from ksame.analysis import strata
 from ksame.analysis.identify import IdentifiedPhotos
 from ksame.core.context import Context
 from ksame.core.errors import UsageError
+from ksame.models.attributes import Attributes
 from samples import faces as made_up
 
 people = IdentifiedPhotos.from_faces
@@ -16,11 +17,25 @@ people = IdentifiedPhotos.from_faces
 
 @pytest.fixture
 def seen(monkeypatch):
+    asked = []
+
     def tell(male, years):
-        answer = np.asarray(male, float), np.asarray(years, float), np.full(len(male), "neutral")
-        monkeypatch.setattr(strata, "_predict", lambda faces, context: answer)
+        male, years, nothing = np.asarray(male, float), np.asarray(years, float), np.zeros(len(male))
+        gender, neutral = np.where(male > 0.5, "male", "female"), np.full(len(male), "neutral")
+        answer = Attributes(gender, male, years, neutral, nothing, nothing, nothing, sure={})
+        monkeypatch.setattr(
+            strata, "predict_face_attributes", lambda rgb, points: asked.append(len(rgb)) or answer
+        )
+        return asked
 
     return tell
+
+
+def test_what_is_predicted_of_faces_is_predicted_once(seen):
+    asked, four = seen([0, 1, 1, 1], [25] * 4), people(made_up(4))
+    for _ in range(3):
+        assert strata.predict_attributes(four, Context()).gender.tolist() == ["female"] + 3 * ["male"]
+    assert asked == [4]
 
 
 def test_people_of_one_gender_are_merged_before_two_genders_are(seen):

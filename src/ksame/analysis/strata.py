@@ -101,7 +101,8 @@ def _predict(faces: FaceSet, context: Context) -> PredictedAttributes:
     def look(block: slice) -> Attributes:
         return predict_face_attributes(faces.rgb[block], points[block])
 
-    seen = Attributes.join(context.map(look, blocks, stage="predicting gender and age"))
+    parts = list(context.map(look, blocks, stage="predicting gender and age"))
+    seen = Attributes.join(parts)
     _, who, photos = np.unique(faces.subject, return_inverse=True, return_counts=True)
     male, years = np.bincount(who, seen.gender_score) / photos, np.bincount(who, seen.age) / photos
     gender = np.where(male[who] > 0.5, "male", "female")

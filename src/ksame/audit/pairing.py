@@ -177,7 +177,7 @@ def pair_faces(
 ) -> FacePairs:
     """Pair published files with originals: by the mapping, or by file names that were kept."""
     if private is not None:
-        rows, _ = read_private(private)
+        rows = read_private(private).mapping
         there = set(claim.files)
         rows = [row for row in rows if row.output in there]
         if not rows:

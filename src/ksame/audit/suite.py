@@ -198,8 +198,8 @@ def _intersection_attacks(inputs: AttackInputs) -> Iterator[AttackResult]:
     secret = find_private(other, None)
     if secret is None:
         raise UsageError(f"{other}.private is missing: two releases are compared by their mappings.")
-    rows, settings = read_private(secret)
-    rules = inputs.claim.certificate.get("subjects"), settings.get("subjects")
+    kept = read_private(secret)
+    rows, rules = kept.mapping, (inputs.claim.certificate.get("subjects"), kept.settings.get("subjects"))
     yield attack.intersection(
         [row.group for row in inputs.pairs.rows],
         [row.group for row in rows],

@@ -14,8 +14,7 @@ from typer.core import TyperCommand
 
 from ksame.core.options import Options
 from ksame.methods import AD_HOC, METHODS
-from ksame.pipeline.outputs import OUTPUTS
-from ksame.pipeline.photos import Photos
+from ksame.pipeline.photos import OUTPUTS, Photos
 from ksame.pipeline.videos import Videos
 
 __all__ = ["GroupedCommand", "with_generated_options"]

@@ -19,7 +19,7 @@ from ksame.core.context import ENGINES, Context
 from ksame.core.errors import KSameError, UsageError, WeightsError
 from ksame.methods import AD_HOC, METHODS, Method
 from ksame.models.recognisers import RECOGNISERS, VERIFIERS
-from ksame.pipeline import Medium, Output, find_media, find_method, route
+from ksame.pipeline import Medium, Output, default_method, find_media, find_method, route
 from ksame.release import CERTIFICATE, as_written, open_folders, verify
 
 CHECKPOINT = "journal.jsonl"  # in the private folder while a run is under way
@@ -74,11 +74,14 @@ def run(
     fixed["seed"] = checkpoint.seed if checkpoint and seed is None else fresh
     try:
         with progress(quiet) as callback:
+            callback("preparing", 0, 1)
             context = Context(**fixed, checkpoint=checkpoint, progress=callback)
             release = pipeline.run(media, chosen, published, context)
             if not dry_run:
                 release.save(out, private=secret, overwrite=overwrite)
-        certificate = None if dry_run else verify(out, private=secret).certificate
+        checked = None if dry_run else verify(out, private=secret)
+        if checked:
+            release = as_written(release, checked)
     except KSameError as error:
         # What was found is kept where trying again makes sense: on a full disk, or when resuming.
         useless = error.exit_code != 1 or isinstance(error, WeightsError)
@@ -87,11 +90,8 @@ def run(
         raise
     if checkpoint:
         checkpoint.remove()
-        release = as_written(release, out, secret)
-    result = summary(release, certificate, time.monotonic() - began)
-    raise typer.Exit(
-        print_result(release, result, out, secret, dry_run=dry_run, quiet=quiet, as_json=as_json)
-    )
+    figures = summary(release, checked, time.monotonic() - began)
+    raise typer.Exit(print_result(release, figures, checked, (out, secret), quiet=quiet, as_json=as_json))
 
 
 def _choose(
@@ -99,13 +99,7 @@ def _choose(
 ) -> tuple[list[Medium], Method[Any], Output]:
     """Return inputs, method and output with their options, or say before any work what does not fit."""
     media = find_media(inputs)
-    kinds = {medium.medium for medium in media}
-    if len(kinds) == 2 and method is None:
-        raise UsageError(
-            "There are photos and videos in the inputs: give --method shift to release both together, without"
-            " a promise, or release them apart, each with its claim."
-        )
-    chosen = find_method(method or ("shift" if "videos" in kinds else "ksame-m"))
+    chosen = find_method(method) if method else default_method(media)
     if chosen.name in AD_HOC and not accepted:
         raise UsageError(
             f"{chosen.name} guarantees nothing: give --accept-no-guarantee too, or leave out --method."

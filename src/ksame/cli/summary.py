@@ -15,11 +15,12 @@ from ksame.io import VIDEO_SUFFIXES
 from ksame.methods import Method
 from ksame.models import weights
 from ksame.models.recognisers import VERIFIERS
-from ksame.release import Release, ResidualRecord, read_private, read_residual_faces
+from ksame.release import Release, ResidualRecord, Verification
 
 
-def summary(release: Release, certificate: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
+def summary(release: Release, checked: Verification | None, seconds: float) -> dict[str, Any]:
     """Return the figures of a run; what only the written files tell is there if they were written."""
+    certificate = checked.certificate if checked else None
     mapping, failures = release.private.mapping, release.private.failures
     named = [*{row.input for row in mapping}, *(failure.input for failure in failures)]
     of_videos = ("frames", "faces_drawn", "faces_covered", "kept_people", "audio")
@@ -50,21 +51,21 @@ def summary(release: Release, certificate: Mapping[str, Any] | None, seconds: fl
 def print_result(
     release: Release,
     figures: Mapping[str, Any],
-    out: Path,
-    secret: Path,
+    checked: Verification | None,
+    folders: tuple[Path, Path],
     *,
-    dry_run: bool,
     quiet: bool,
     as_json: bool,
 ) -> int:
     """Print what a run did, and return its exit code."""
-    untouched = [] if dry_run else read_residual_faces(secret)
-    notes = [] if dry_run else read_private(secret)[1].get("notes", [])
+    (out, secret), kept = folders, checked.private if checked else None
+    notes, untouched = (kept.settings.get("notes", []), kept.residual) if kept else ([], [])
     code = 5 if figures["untouched_faces"] or figures["withheld_files"] else 4 if figures["failures"] else 0
     print_failures(figures["failures"])
     if not quiet:
-        print_summary(release, figures, notes, None if dry_run else out)
-    print_residual_faces(untouched, secret)
+        print_summary(release, figures, notes, out if checked else None)
+    if untouched:
+        print_residual_faces(untouched, secret)
     if as_json:
         listed = {"notes": notes, "untouched": [one._asdict() for one in untouched]}
         print_json(dict(figures) | listed | {"release": str(out), "private": str(secret), "exit_code": code})
@@ -93,8 +94,6 @@ def print_failures(failures: Sequence[Mapping[str, str]]) -> None:
 
 def print_residual_faces(untouched: Sequence[ResidualRecord], secret: Path, max_count: int = 10) -> None:
     """Say where faces were left, file by file; it is an error, so --quiet does not hide it."""
-    if not untouched:
-        return
     say((f"A second detector sees {len(untouched)} untouched faces.", "bold red"))
     for output, some in groupby(untouched, key=lambda one: one.output):
         runs = list(_frame_ranges(list(some)))

@@ -48,18 +48,16 @@ class CanonicalFrame(NamedTuple):
     width: int
     height: int
     five: FloatArray  # (5, 2): left eye, right eye, nose tip, mouth left, mouth right
-
-    @property
-    def eye_distance(self) -> float:
-        """The distance between the eyes."""
-        return float(self.five[1, 0] - self.five[0, 0])
+    eye_distance: float  # between the first two
 
     def size(self, scale: float) -> tuple[int, int]:
         """Return width and height of the frame at another scale."""
         return round(self.width * scale), round(self.height * scale)
 
 
-FRAME = CanonicalFrame(256, 320, np.array([[84.0, 136], [172, 136], [128, 186], [94, 228], [162, 228]]))
+FRAME = CanonicalFrame(
+    256, 320, np.array([[84.0, 136], [172, 136], [128, 186], [94, 228], [162, 228]]), 172 - 84.0
+)
 PORTRAIT_FACE_XYXY = np.array([[18.0, 30.0, 238.0, 315.0]])  # box of the face of a portrait
 
 

@@ -86,16 +86,14 @@ class Options:
         """Return a copy with some options changed."""
         return replace(self, **given)  # type: ignore[type-var]
 
-    def settings(self) -> dict[str, Any]:
-        """Return the options by name, with paths as text: for the private folder."""
-        return {one.name: _plain(getattr(self, one.name)) for one in self.option_fields()}
-
-    def public_settings(self) -> dict[str, Any]:
-        """Return the options by name for a certificate: a path, which may name people, is ``custom``."""
-        words = {one.name: one.metadata["or_path"] for one in self.option_fields()}
-        return {
-            name: "custom" if _paths(value, words[name]) else value for name, value in self.settings().items()
-        }
+    def settings(self, *, public: bool = False) -> dict[str, Any]:
+        """Return the options by name; in public a path, which may name people, is ``custom``."""
+        given = {}
+        for one in self.option_fields():
+            value = getattr(self, one.name)
+            secret = public and _paths(value, one.metadata["or_path"])
+            given[one.name] = "custom" if secret else _plain(value)
+        return given
 
 
 def _paths(value: Any, words: Collection[str] | None) -> list[Path]:
@@ -113,7 +111,9 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def route_options(given: Mapping[str, Any], owners: Mapping[str, Options], chosen: str) -> dict[str, Options]:
+def route_options(
+    given: Mapping[str, Any], owners: Mapping[str, Options], publish: str, chosen: str
+) -> dict[str, Options]:
     """Return the owners with the options given, each changed by its own; refuse an option that none owns.
 
     Parameters
@@ -122,6 +122,8 @@ def route_options(given: Mapping[str, Any], owners: Mapping[str, Options], chose
         Options by name.
     owners : mapping of str to Options
         The method, output and media of a run, by role.
+    publish : str
+        The output on which the options must have an effect.
     chosen : str
         What was chosen, for the message.
     """
@@ -132,4 +134,5 @@ def route_options(given: Mapping[str, Any], owners: Mapping[str, Options], chose
     for role, owner in owners.items():
         own = {one.name for one in owner.option_fields()}
         routed[role] = owner.with_options({name: value for name, value in given.items() if name in own})
+        routed[role].check(publish)
     return routed

@@ -6,7 +6,7 @@ method preserves. They are not facts about a person. Accuracy is stated in ``MOD
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, Self
@@ -114,12 +114,11 @@ class Attributes:
         return len(self.age)
 
     @classmethod
-    def join(cls, parts: Iterable[Attributes]) -> Self:
+    def join(cls, parts: Sequence[Attributes]) -> Self:
         """Return the attributes of several sets of faces in one."""
-        done = list(parts)
-        columns = {f.name: np.concatenate([getattr(p, f.name) for p in done]) for f in fields(cls)[:-1]}
+        columns = {f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)[:-1]}
         return cls(
-            **columns, sure={name: np.concatenate([p.sure[name] for p in done]) for name in done[0].sure}
+            **columns, sure={name: np.concatenate([p.sure[name] for p in parts]) for name in parts[0].sure}
         )
 
     def column(self, name: str) -> NDArray[np.str_]:

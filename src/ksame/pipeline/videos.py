@@ -38,7 +38,7 @@ from ksame.models import runtime
 from ksame.models.detectors import detect
 from ksame.models.landmarks import predict_meshes, preload_landmarker
 from ksame.models.recognisers import RECOGNISERS, embed
-from ksame.pipeline.outputs import Output
+from ksame.pipeline.photos import Output
 from ksame.pipeline.video_render import (
     CODEC_THREADS,
     RenderedVideo,

@@ -139,9 +139,9 @@ class AppearanceSpace:
             raise UsageError(
                 f"The model needs faces with {len(self.shape)} landmarks. Got {faces.points.shape[1]}."
             )
+        beta = (_textures(faces, self.raster) - self.texture) @ self.texture_axes.T  # (n, b): (3.9b)
         shapes = align(landmarks_on_frame(faces), self.shape)
         alpha = (shapes - self.shape).reshape(len(faces), -1) @ self.shape_axes.T  # (n, a): (3.8b)
-        beta = (_textures(faces, self.raster) - self.texture) @ self.texture_axes.T  # (n, b): (3.9b)
         gamma: FloatArray = np.hstack([self.weight * alpha, beta]).astype(np.float64)
         return gamma if nuisance else np.where(self.nuisance, 0.0, gamma)
 

@@ -100,7 +100,11 @@ def audit_videos(claim: Claim, request: AuditRequest) -> Report:
 
 def _pair_videos(claim: Claim, originals: Sequence[Source], private: Path | None) -> FacePairs:
     """Return the original of each published clip: by the mapping, by its name, or as the only one."""
-    rows = [] if private is None else [row for row in read_private(private)[0] if row.output in claim.videos]
+    rows = (
+        []
+        if private is None
+        else [row for row in read_private(private).mapping if row.output in claim.videos]
+    )
     mapped = keep_with_originals(rows, originals) if rows else FacePairs((), {})
     found = {row.output: mapped.sources[row.input] for row in mapped.rows}
     by_stem = {tree_stem(source.name): source for source in originals}

@@ -21,7 +21,7 @@ from ksame.core.geometry import MESH, with_ring
 from ksame.core.partition_type import Partition
 from ksame.lab.experiments.base import ExperimentData, recogniser_codes
 from ksame.models.recognisers import VERIFIERS
-from ksame.render import portrait
+from ksame.render import mean_face, portrait
 from ksame.replace.mix import risk_weights
 from ksame.spaces import AppearanceSpace, EigenSpace
 
@@ -114,7 +114,7 @@ def _portrait(
 ) -> tuple[NDArray[np.uint8], FloatArray]:
     """Return a group's face as ksame publishes it, and its landmarks [A eq. 1]."""
     w = np.ones(len(rows)) if weights is None else weights[rows]
-    face = portrait.draw_mean_face(
+    face = mean_face.draw_mean_face(
         view.faces.rgb[rows], with_ring(view.points[rows]), w / w.sum(), view.space.ring_triangles
     )
     return portrait.draw_portrait(face), face.shape[:MESH]
