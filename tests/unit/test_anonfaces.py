@@ -280,7 +280,7 @@ def test_a_second_face_is_drawn_only_where_the_same_people_stand_behind_both(mon
     groups = Partition([0, 0, 0, 0, 1, 1, 1, 1], k=2, subjects=subjects)
     found = SimpleNamespace(
         drawn=[np.zeros((1, 1, 3), np.uint8)] * 2,
-        wished=attributes_like(smile=[3, -1]),
+        requested=attributes_like(smile=[3, -1]),
         codes=np.zeros((2, 4)),
         lights=[measure.LightChange()] * 2,
     )
@@ -339,10 +339,10 @@ WISH = {
 
 @pytest.mark.weights
 def test_codes_are_asked_for_what_is_wished_and_keep_what_is_near_enough(space, generator):
-    here = styles.StylePool.drawn(space, generator, 0, np.random.default_rng(0))
+    here = styles.StylePool.draw(space, generator, 0, np.random.default_rng(0))
     told = {**WISH, "nose": 60.5, "lips": 40.0, "gender": 5.0, "smile": 2.0, "hat": 9.0}
     base = space.set_attributes(space.mean, told)
-    asked = dict(zip(ATTRIBUTES, here.asked(base[None], WISH)[0], strict=True))
+    asked = dict(zip(ATTRIBUTES, here.requested_attributes(base[None], WISH)[0], strict=True))
     assert asked["nose"] == pytest.approx(60.5, abs=0.01)  # within the span
     assert asked["lips"] == pytest.approx(21 + targets.ATTRIBUTE_TOLERANCES["lips"] / 2)
     assert asked["gender"] == pytest.approx(5, abs=0.01) and asked["smile"] == -1.5
@@ -381,13 +381,16 @@ def test_their_labels_are_those_of_the_other_pool():
 
 
 def test_nobody_is_taken_twice_nor_anyone_alike():
-    casting = synthetic_people._IdentitySampler(None, None, None, None)
+    sampler = synthetic_people._IdentitySampler(None, None, None, None)
     far = synthetic_people._same_identity_distance("sface") + 0.1
     sface = np.array([[0.0], [0.1], [far], [2 * far]])
     other = np.array([[0.0], [5.0], [9.0], [9.0]])
-    assert casting._new({"sface": sface, "mobilefacenet": other}) == [0, 2]  # the last is the third to one
-    assert casting._new({"sface": sface, "mobilefacenet": other}) == []
-    assert casting._new({"sface": sface + 9, "mobilefacenet": other + 90}) == [0, 2]
+    assert sampler._accept_new({"sface": sface, "mobilefacenet": other}) == [
+        0,
+        2,
+    ]  # the last is the third to one
+    assert sampler._accept_new({"sface": sface, "mobilefacenet": other}) == []
+    assert sampler._accept_new({"sface": sface + 9, "mobilefacenet": other + 90}) == [0, 2]
 
 
 @pytest.mark.weights
@@ -398,7 +401,7 @@ def test_a_pool_of_people_is_drawn(space):
     assert len(pool) == 4 and pool.space == model.digest and told[-1][0] == "drawing faces"
     assert (pool.codes[:, model.nuisance] == 0).all()
     assert (pool.labels[:, 2] <= -0.75).all()  # nobody smiles
-    assert "were not compared with the photos" in pool.checked
+    assert "were not compared with" in pool.checked
     assert pool.licence == synthetic_people.POOL_LICENCE and (pool.codes == pool.deidentified).all()
     faces = np.stack([pool.image(row) for row in range(4)])
     assert faces.shape == (4, 320, 256, 3)
@@ -459,8 +462,8 @@ def test_who_speaks_or_blinks_is_not_at_rest():
 
 @pytest.mark.weights
 def test_a_generator_that_draws_nobody_new_is_refused(monkeypatch):
-    monkeypatch.setattr(synthetic_people._IdentitySampler, "more", lambda self: [])
-    with pytest.raises(CannotGuarantee, match="too few faces"):
+    monkeypatch.setattr(synthetic_people._IdentitySampler, "sample", lambda self: [])
+    with pytest.raises(CannotGuarantee, match="too few distinct faces"):
         synthetic_people.draw_synthetic_people(2)
     with pytest.raises(UsageError, match="at least 2"):
         synthetic_people.draw_synthetic_people(1)

@@ -1056,7 +1056,7 @@ def test_who_has_one_face_to_choose_from_chooses_before_who_has_three():
 def test_brows_are_settled_only_where_that_hides_as_well(monkeypatch):
     """Of two faces the first hides with either brows, the second only with its own."""
     monkeypatch.setattr(
-        choose, "adjust_brows", lambda mask, *some, texture: replace(mask, move=mask.move + 1)
+        candidates, "adjust_brows", lambda mask, *some, texture: replace(mask, move=mask.move + 1)
     )
     for settled, moved in ((9.0, True), (1.0, False)):
         answers = iter([0.0, 9.0, settled])  # the old face, the new one, and the new one with other brows
@@ -1088,7 +1088,7 @@ def test_a_face_drawn_into_a_frame_is_that_of_its_copy_and_nothing_else_is_new(a
 def test_a_new_face_on_a_grey_view_is_judged_in_grey(monkeypatch):
     judged = []
     monkeypatch.setattr(
-        choose, "embed_view", lambda name, view: judged.append(view.rgb) or np.full((1, 1), 99.0)
+        candidates, "embed_view", lambda name, view: judged.append(view.rgb) or np.full((1, 1), 99.0)
     )
     monkeypatch.setattr(choose, "embed_views", lambda views, name: np.zeros((len(views), 1)))
     view = people()[0]

@@ -235,11 +235,12 @@ def _table(kept: dict[str, float]) -> str:
 
 
 def _descent_note(affinity: Sequence[GroupAffinity]) -> str:
-    apart, unlike = sum(one.apart for one in affinity), sum(one.unlike for one in affinity)
+    distinct = sum(one.is_distinct for one in affinity)
+    mismatched = sum(one.is_mismatched for one in affinity)
     return (
-        f"Descent: to recognisers {apart} of {len(affinity)} groups stand apart; portraits that are less like"
-        f" their people than these are, or more like such a group: {unlike}; see group_affinity in"
-        " settings.json."
+        f"Ancestry: verifiers find {distinct} of {len(affinity)} groups distinct; {mismatched} portraits are"
+        " less similar to their people than these are to one another, or more similar to another group: see"
+        " group_affinity in settings.json."
     )
 
 
@@ -293,7 +294,7 @@ def _attribute_rows(found: PortraitSet) -> list[dict[str, list[float | None]]]:
             name: [None if np.isnan(value) else round(float(value), 2) for value in pair]
             for name, pair in zip(ATTRIBUTES, zip(wished, seen, strict=True), strict=True)
         }
-        for wished, seen in zip(found.wished, found.seen, strict=True)
+        for wished, seen in zip(found.requested, found.seen, strict=True)
     ]
 
 
@@ -312,7 +313,7 @@ def _with_smiles(
         people = set(subjects[rows])
         if {*subjects[rows[smiling[rows]]]} != people or {*subjects[rows[~smiling[rows]]]} != people:
             continue
-        as_drawn = found.wished[number, ATTRIBUTES.index("smile")] > 0
+        as_drawn = found.requested[number, ATTRIBUTES.index("smile")] > 0
         output[rows[smiling[rows] != as_drawn]] = len(images)
         light = found.lights[number]
         images.append(draw_expression(space, draws, found.codes[number], to=not as_drawn, light=light))
