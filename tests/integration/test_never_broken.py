@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from ksame import io
-from ksame.analysis.identify import read_subject_hints
-from ksame.analysis.photos import analyse_photos
+from ksame.analysis.identify import IdentifiedPhotos
 from ksame.attack import naive, parrot, reverse
 from ksame.attack.embed import FaceEmbeddings, embed_faces
 from ksame.attack.recognisers import choose_recognisers
+from ksame.core.context import Context
 from ksame.io.sources import Source, find_sources
-from ksame.pipeline.photos import IdentifiedPhotos, identify_photos, make_release
+from ksame.methods import KSame
+from ksame.pipeline import Photos, Portraits, prepare, release_of
 
 pytestmark = pytest.mark.weights
 RECOGNISERS, _ = choose_recognisers("eigenfaces,lbp,hog")
@@ -21,16 +22,18 @@ RECOGNISERS, _ = choose_recognisers("eigenfaces,lbp,hog")
 @pytest.fixture(scope="module")
 def crowd(people) -> tuple[IdentifiedPhotos, FaceEmbeddings]:
     sources = find_sources(people)
-    found = identify_photos(analyse_photos(sources), read_subject_hints(sources, "prefix", 2), 2)
+    context = prepare(KSame(k=2), Portraits(), Context())
+    found = Photos(sources=tuple(sources), subjects="prefix").identify(KSame(k=2), Portraits(), context)
     seen = embed_faces(sources, RECOGNISERS)
     return found, seen.rows(seen.largest(len(sources)))
 
 
 def published(gallery: IdentifiedPhotos, k: int, seed: int) -> tuple[FaceEmbeddings, float]:
     """Return what recognisers see of the face published for each photo, and the bound."""
-    release = make_release(gallery, k, seed=seed)
+    method, context = KSame(k=k), Context(seed=seed)
+    release = release_of(Photos(), gallery, method.plan(gallery, context), method, Portraits(), context)
     output = {row.input: row.output for row in release.private.mapping}
-    contents = [release.files[output[source.name]] for source in gallery.found.sources]
+    contents = [release.files[output[source.name]] for source in gallery.photos.sources]
     unlike = list(dict.fromkeys(contents))
     seen = embed_faces([Source(str(i), io.decode(data)) for i, data in enumerate(unlike)], RECOGNISERS)
     rows = seen.largest(len(unlike))

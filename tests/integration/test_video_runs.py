@@ -266,7 +266,7 @@ def test_odd_files_are_named_and_the_rest_is_done(recogniser, cli, tmp_path):
     assert set(reasons) == {"cut.mkv", "still.mp4", "empty.mp4", "sound.mp4", "none.mkv"}
     assert "is damaged" in reasons["cut.mkv"]
     assert "no video stream" in reasons["sound.mp4"]
-    assert "no picture" in reasons["none.mkv"]
+    assert "no frame" in reasons["none.mkv"]
     assert all(f"! {name}: " in ran.err for name in reasons)
     made = {path.name: io.probe_video(path) for path in (out / "images").iterdir()}
     assert set(made) == {"good.mp4", "one.mkv", "odd.mp4", "deep.mkv", "long.mp4", "cut.mkv"}
