@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,9 @@ def few(people: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail where a network would be fetched, or a photo or a video be looked at."""
-    for place in ("run.prepare", "photos.analyse_photos", "videos.scan_video"):
-        monkeypatch.setattr(f"ksame.pipeline.{place}", lambda *_, **__: pytest.fail("the work began"))
+    for module, work in (("run", "prepare"), ("photos", "analyse_photos"), ("videos", "scan_video")):
+        place = import_module(f"ksame.pipeline.{module}")  # ksame.pipeline.run is its function
+        monkeypatch.setattr(place, work, lambda *_, **__: pytest.fail("the work began"))
 
 
 @pytest.mark.parametrize(

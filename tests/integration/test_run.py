@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -317,6 +318,11 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
+def reorder(out: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    lines = (out / "SHA256SUMS").read_bytes().splitlines(keepends=True)
+    (out / "SHA256SUMS").write_bytes(b"".join(change(lines)))
+
+
 def first(out: Path) -> Path:
     return min((out / "images").iterdir())
 
@@ -339,6 +345,10 @@ TAMPER = {
     "a link": relink,
     "no certificate": lambda out: (out / "certificate.json").unlink(),
     "an empty certificate": lambda out: (out / "certificate.json").write_text(""),
+    "a flipped bit of the manifest": lambda out: flip(out / "SHA256SUMS"),
+    "a line of the manifest missing": lambda out: reorder(out, lambda lines: lines[1:]),
+    "lines of the manifest in another order": lambda out: reorder(out, lambda lines: lines[::-1]),
+    "no manifest": lambda out: (out / "SHA256SUMS").unlink(),
     "a changed k": lambda out: (out / "certificate.json").write_text(
         (out / "certificate.json").read_text().replace('"k": 3', '"k": 4')
     ),
