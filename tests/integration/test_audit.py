@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ksame.pipeline.adhoc import obscure_photos
 from PIL import Image
 
 import ksame
 from ksame.analysis.photos import analyse_photos
+from ksame.core.context import Context
 from ksame.io.sources import find_sources
 from running import digests
 
@@ -93,10 +93,8 @@ def test_the_command_fails_for_a_promise_that_is_broken(copied, people, cli, tmp
 
 
 def test_black_out_leaves_chance_and_pixelation_does_not(people, tmp_path, recogniser):
-    for method in ("black-out", "pixelate"):
-        obscure_photos(people, method, strength=None if method == "black-out" else 24, seed=1).save(
-            tmp_path / method
-        )
+    for method, strength in (("black-out", {}), ("pixelate", {"strength": 24})):
+        ksame.deidentify(people, method=method, seed=1, **strength).save(tmp_path / method)
     kwargs = {"originals": people, "attackers": ["lbp", recogniser], "subjects": "prefix"}
     black = ksame.audit(tmp_path / "black-out", **kwargs)
     for result in black.results:
@@ -111,7 +109,7 @@ def test_black_out_leaves_chance_and_pixelation_does_not(people, tmp_path, recog
 
 def test_an_imitation_of_k_same_is_caught(people, tmp_path):
     """Every face becomes the mean of its own k nearest: not a partition, so k people do not share a face."""
-    faces = analyse_photos(find_sources(people), scale=1.0).faces
+    faces = analyse_photos(find_sources(people), Context(), scale=1.0).faces
     flat = faces.rgb.reshape(len(faces), -1).astype(float)
     (tmp_path / "fake").mkdir()
     for name, one in zip(faces.source, flat, strict=True):

@@ -8,17 +8,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ksame.pipeline.openset import merge_releases, shift_photos
 
 import ksame
 from films import film
 from ksame import io
 from ksame.core.errors import UsageError
-from ksame.pipeline.videos import deidentify_video
 from running import digests
 
 pytestmark = pytest.mark.weights
 FRAMES = 8
+
+
+def shift(inputs, **options):
+    return ksame.deidentify(inputs, method="shift", seed=1, **options)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def clips(tmp_path_factory):
 def out(clips, recogniser, tmp_path_factory):
     """Return their release."""
     folder = tmp_path_factory.mktemp("videos") / "out"
-    deidentify_video(clips, seed=1).save(folder)
+    shift(clips).save(folder)
     return folder
 
 
@@ -126,7 +128,7 @@ def test_who_is_in_the_gallery_can_be_said(copied, clips, people, tmp_path):
 
 
 def test_whoever_stays_visible_on_request_is_no_leak(clips, copied, tmp_path, recogniser):
-    release = deidentify_video(clips / "both.mp4", seed=1)
+    release = shift(clips / "both.mp4")
     kept = json.loads(release.private.attachments["tracks/both.mp4.json"])
     kept["tracks"][0]["keep"] = True
     papers = {"tracks/both.mp4.json": json.dumps(kept)}
@@ -173,8 +175,7 @@ def test_photos_beside_videos_are_looked_at_too(clips, people, recogniser, tmp_p
     mixed = shutil.copytree(clips, tmp_path / "mixed")
     for name in ("00001_aa.pgm", "00002_aa.pgm"):
         shutil.copy(people / name, mixed)
-    photos = shift_photos(mixed, seed=1, publish="scene", subjects="prefix")
-    merge_releases(photos, deidentify_video(mixed, seed=1)).save(tmp_path / "out")
+    shift(mixed, subjects="prefix").save(tmp_path / "out")
     report = ksame.audit(tmp_path / "out", originals=mixed, attackers="lbp", frames=2)
     assert {"naive", "naive, videos"} <= {r.attack for r in report.results}
     assert {"SSIM (1 is equal)", "videos: SSIM (1 is equal)"} <= set(report.utility["measure"])

@@ -287,14 +287,17 @@ def test_a_csv_that_does_not_fit(change, says, people, tmp_path, cli):
         (("--method", "magic"), "There is no method 'magic': choose one of ksame-m"),
         (("--partition", "magic"), "There is no partition 'magic'"),
         (("--composite", "magic"), "magic"),
-        (("--publish", "magic"), "not one of 'portrait', 'scene'"),
-        (("--publish", "scene", "--method", "ksame-eigen"), "choose ksame-m"),
+        (("--publish", "magic"), "There is no output 'magic': choose one of portrait, scene"),
+        (("--publish", "scene", "--method", "ksame-eigen"), "publishes portrait only, not scene"),
         (("--engine", "magic", "--subjects", "prefix"), "There is no engine 'magic'"),
         (("--seed", "-1"), "seed must be an integer from 0"),
-        (("--method", "blur", "--accept-no-guarantee", "--seed", "-1"), "seed must be an integer from 0"),
+        (("--method", "blur", "--accept-no-guarantee"), "published as scene, has no option -k"),
         (("--jobs", "many"), "valid integer"),
         (("--magic",), "No such option: --magic"),
-        (("--model", "nowhere.npz", "--subjects", "prefix"), "nowhere.npz is not an appearance model"),
+        (
+            ("--model", "nowhere.npz", "--subjects", "prefix"),
+            "--model: there is no file or folder 'nowhere.npz'",
+        ),
     ],
 )
 def test_options_that_make_no_sense(options, says, people, tmp_path, cli):

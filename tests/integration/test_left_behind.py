@@ -63,7 +63,7 @@ def test_the_next_run_removes_what_killed_ones_left(clip, tmp_path, tmp_path_fac
     assert hidden and finished and seen, "there was something to remove"
     assert shell(*how, env=env).code == 0
     private = {f"out.private/{name}" for name in (*PRIVATE_FILES, "tracks", "tracks/a.mp4.json")}
-    release = {"out", "out/certificate.json", "out/images", "out/images/a.mp4"}
+    release = {"out", "out/certificate.json", "out/SHA256SUMS", "out/images", "out/images/a.mp4"}
     assert tree(tmp_path) == {"temp", "out.private"} | private | release
     assert not [name for name in tree(cache) if name.startswith(".")]
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from ksame import io
-from ksame.analysis.identify import by_prefix, read_subject_hints
-from ksame.analysis.photos import analyse_photos
+from ksame.analysis.identify import by_prefix
 from ksame.attack import naive, parrot, reverse
 from ksame.attack.embed import FaceEmbeddings, embed_faces
 from ksame.attack.recognisers import choose_recognisers
 from ksame.io.sources import Source, find_sources
-from ksame.pipeline.photos import identify_photos, make_release
+from ksame.pipeline import deidentify
 
 pytestmark = pytest.mark.weights
 ATTACKERS, _ = choose_recognisers("eigenfaces,lbp,hog")
@@ -40,8 +39,8 @@ def draw_people(sources: list[Source], k: int, seed: int) -> list[int]:
 
 def publish(photos: list[Source], k: int, seed: int) -> tuple[FaceEmbeddings, list[str], float]:
     """Return the embeddings of the face published for each photo, these faces, and the bound."""
-    found = identify_photos(analyse_photos(photos), read_subject_hints(photos, "prefix", k), k)
-    release = make_release(found, k, seed=seed)
+    subjects = by_prefix([photo.name for photo in photos])
+    release = deidentify([photo.pixels for photo in photos], k, subjects=subjects, seed=seed)
     output = {row.input: row.output for row in release.private.mapping}
     contents = [release.files[output[source.name]] for source in photos]
     distinct = list(dict.fromkeys(contents))

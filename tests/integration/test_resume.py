@@ -18,7 +18,7 @@ pytestmark = pytest.mark.weights
 HOW = ("-k", 3, "--subjects", "prefix", "--seed", 5)
 
 MOMENTS = {
-    "before the first face": "from ksame.analysis import photos as m\nm.Checkpoint.store_boxes = die",
+    "before the first face": "from ksame.core import checkpoint as m\nm.Checkpoint.store_boxes = die",
     "when all faces are found": "from ksame.pipeline import photos as m\nm.identify_faces = die",
     "when the pictures are written": "from ksame.release import writer as m\nm.write_private_parts = die",
     "when the mapping is written": "from ksame.core import folders as m\nm.sync_to_disk = die",
@@ -32,7 +32,7 @@ def check_leftovers(folder: Path) -> None:
     hidden = {name for name in left if name.startswith(".out.") and ".partial/" in name}
     private = {"journal.jsonl"} | {f"{name}.part" for name in PRIVATE_FILES}
     assert left - hidden <= {f"out.private/{name}" for name in private}
-    assert all(name.endswith((".png", "certificate.json")) for name in hidden)
+    assert all(name.endswith((".png", "certificate.json", "SHA256SUMS")) for name in hidden)
     assert (folder / "out.private").stat().st_mode & 0o777 == 0o700
     for line in (folder / "out.private" / "journal.jsonl").read_text().splitlines():
         assert set(json.loads(line)) in ({"seed"}, {"name", "stamp", "xyxy", "score", "five"})

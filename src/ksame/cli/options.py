@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional, Union, get_arg
 import typer
 from typer.core import TyperCommand
 
-from ksame.core.options import Options
+from ksame.core.options import Options, flag_of
 from ksame.methods import AD_HOC, METHODS
 from ksame.pipeline.photos import OUTPUTS, Photos
 from ksame.pipeline.videos import Videos
@@ -26,6 +26,7 @@ class _Entry(NamedTuple):
     field: Field[Any]
     kind: Any
     owners: list[str]
+    defaults: dict[Any, list[str]]  # and who has each
 
 
 def with_generated_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -60,9 +61,10 @@ def _entries() -> dict[str, _Entry]:
     entries: dict[str, _Entry] = {}
     for owner, options in _owners():
         for field in options.option_fields():
-            entry = entries.setdefault(field.name, _Entry(field, options.type_of(field), []))
+            entry = entries.setdefault(field.name, _Entry(field, options.type_of(field), [], {}))
             if owner not in entry.owners:
                 entry.owners.append(owner)
+                entry.defaults.setdefault(field.default, []).append(owner)
     return entries
 
 
@@ -75,14 +77,14 @@ def _owners() -> list[tuple[str, type[Options]]]:
 
 def _parameter(name: str, entry: _Entry) -> inspect.Parameter:
     """Return an option as a parameter that typer reads; None: it was not given."""
-    flag = f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
     about = entry.field.metadata["about"].rstrip(".")
-    default = entry.field.default
-    shown = f" [{default}]" if isinstance(default, int | str) and not isinstance(default, bool) else ""
+    first, *others = entry.defaults
+    told = [first, *(f"{other} for {', '.join(entry.defaults[other])}" for other in others)]
+    shown = f" [{'; '.join(map(str, told))}]" if isinstance(first, int | str) and first is not False else ""
     choices = entry.field.metadata["choices"]
     listed = f": {', '.join(choices)}" if choices is not None else ""
     option = typer.Option(
-        flag,
+        flag_of(name),
         help=f"{about}{listed}{shown}.",
         show_default=False,
         rich_help_panel=f"Options of {', '.join(entry.owners)}",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from ksame import pipeline
 from ksame.cli.model_commands import model_app, models, pool_app
@@ -151,7 +152,11 @@ def methods_command(as_json: Json = False) -> None:
     if as_json:
         print_json({"methods": rows})
         return
-    say_table(rows[0], [[str(value) for value in row.values()] for row in rows])
+    columns = [*rows[0]]
+    page = Console(soft_wrap=False, highlight=False)
+    say_table(columns, [[row[name] for name in columns] for row in rows], to=page, unbroken=("method",))
+    strengths = [(row["method"], row["strength"]) for row in rows if "strength" in row]
+    say_table(("method", "--strength"), strengths, to=page)
 
 
 @app.command(name="demo")

@@ -12,7 +12,7 @@ from ksame.analysis.identify import subject_table
 from ksame.cli.shell import confirm, print_json, say, say_table, warn
 from ksame.core.context import Context
 from ksame.io import VIDEO_SUFFIXES
-from ksame.methods import Method
+from ksame.methods import Method, Obscure
 from ksame.models import weights
 from ksame.models.recognisers import VERIFIERS
 from ksame.release import Release, ResidualRecord, Verification
@@ -76,6 +76,7 @@ def describe_method(method: Method[Any]) -> dict[str, str]:
     """Return what a user chooses a method by."""
     networks = method.networks(Context(verifiers=VERIFIERS.identity))
     limited = [name for name in networks if weights.CATALOGUE[name].non_commercial]
+    strength = method.describe_strength() if isinstance(method, Obscure) else ""
     return {
         "method": method.name,
         "promise": method.promise,
@@ -83,6 +84,7 @@ def describe_method(method: Method[Any]) -> dict[str, str]:
         "works on": ", ".join(method.media),
         "speed": method.speed,
         "licence": f"not for commercial use ({', '.join(limited)})" if limited else method.licence,
+        **({"strength": strength} if strength else {}),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from ksame.core.errors import UsageError
 
-__all__ = ["Options", "option", "route_options"]
+__all__ = ["Options", "flag_of", "option", "route_options"]
 
 
 def option(
@@ -33,10 +33,19 @@ def option(
     or_path : collection of str, optional
         The words that it may be; anything else is a path, which no certificate shows.
     only : str, optional
-        The one output, portrait or scene, on which it has an effect.
+        What alone it has an effect on: portraits, scenes, photos or videos.
     """
     metadata = {"about": about, "choices": choices, "or_path": or_path, "only": only}
     return field(default=default, metadata=metadata)
+
+
+def flag_of(name: str) -> str:
+    """Return how an option is given on the command line.
+
+    >>> flag_of("k"), flag_of("allow_residual")
+    ('-k', '--allow-residual')
+    """
+    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
 
 
 class Options:
@@ -46,18 +55,18 @@ class Options:
         """Refuse a value that is none of a field's choices."""
         for one in self.option_fields():
             value, choices = getattr(self, one.name), self.choices(one)
-            if choices is not None and value is not None and value not in choices:
+            if choices is not None and value not in (*choices, one.default):
                 raise UsageError(
                     f"There is no {one.name.replace('_', ' ')} {value!r}: choose one of {', '.join(choices)}."
                 )
 
-    def check(self, publish: str) -> None:
-        """Refuse, before any work, a path that leads nowhere, and an option without effect on an output."""
+    def check(self, made: Collection[str]) -> None:
+        """Refuse, before any work, paths that lead nowhere, and options without effect on what is made."""
         for one in self.option_fields():
-            flag, value = f"--{one.name.replace('_', '-')}", getattr(self, one.name)
+            flag, value = flag_of(one.name), getattr(self, one.name)
             only = one.metadata["only"]
-            if only not in (None, publish) and value != one.default:
-                raise UsageError(f"{flag} has an effect on {only}s only: leave it out.")
+            if only is not None and only not in made and value != one.default:
+                raise UsageError(f"{flag} has an effect on {only} only: leave it out.")
             for path in _paths(value, one.metadata["or_path"]):
                 if not path.exists():
                     raise UsageError(f"{flag}: there is no file or folder {str(path)!r}.")
@@ -129,7 +138,7 @@ def route_options(
     """
     for name in given:
         if not any(name in {one.name for one in owner.option_fields()} for owner in owners.values()):
-            raise UsageError(f"{chosen} has no option --{name.replace('_', '-')}: leave it out.")
+            raise UsageError(f"{chosen} has no option {flag_of(name)}: leave it out.")
     routed = {}
     for role, owner in owners.items():
         own = {one.name for one in owner.option_fields()}

@@ -166,7 +166,7 @@ class AppearanceMethod(CodeMethod):
     expression: Literal["drop", "keep"] = option(
         "drop", "Carry each photo's expression to the new face [S 7.2]; lowers the claim."
     )
-    composite: Composite = option("colour", "How a face is blended into a scene [S 6.2].", only="scene")
+    composite: Composite = option("colour", "How a face is blended into a scene [S 6.2].", only="scenes")
     model: str | Path = option(
         "bundled",
         "The appearance model: bundled, own (of these photos), or a file.",

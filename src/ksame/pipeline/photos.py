@@ -86,9 +86,11 @@ class Scenes(Options):
     detectors: ClassVar[tuple[str, ...]] = ("yunet", "mesh", "blazeface", "centerface")
 
     names: Literal["random", "keep"] = option("keep", "Published file names.")
-    search: Effort = option("full", "How thoroughly photos are searched for faces.")
-    faceless: Literal["publish", "skip"] = option("skip", "Photos in which no face is found.")
-    allow_residual: bool = option(False, "Write photos although a face is still seen after it was covered.")
+    search: Effort = option("full", "How thoroughly photos are searched for faces.", only="photos")
+    faceless: Literal["publish", "skip"] = option("skip", "Photos in which no face is found.", only="photos")
+    allow_residual: bool = option(
+        False, "Write photos although a face is still seen after it was covered.", only="photos"
+    )
 
     @property
     def effort(self) -> Effort:

@@ -222,8 +222,9 @@ def find_media(inputs: Sequence[ImageInput], *, in_order: bool = False) -> list[
 def _check(media: Sequence[Medium], method: Method[Any], output: Output) -> None:
     """Refuse what does not fit together, or would have no effect."""
     find_output(method, output.publish, media)
+    made = {f"{output.publish}s", *(medium.medium for medium in media)}
     for options in (method, output, *media):
-        options.check(output.publish)
+        options.check(made)
     for medium in media:
         if isinstance(medium, Photos) and medium.subjects != "auto" and not method.uses_subjects:
             raise UsageError(f"{method.name} does not ask who is the same person: leave out --subjects.")

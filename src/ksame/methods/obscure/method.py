@@ -44,6 +44,13 @@ class Obscure(Method[IdentifiedPhotos]):
         super().__post_init__()
         METHODS[self.name].amount(self.strength)
 
+    def describe_strength(self) -> str:
+        """Say what the strength is of this method; nothing where it has none."""
+        how = METHODS[self.name]
+        if how.default is None:
+            return ""
+        return f"{how.strength} [{how.default:g}], {how.low:g} to {how.high:g}"
+
     def plan(self, people: IdentifiedPhotos, context: Context) -> Plan:
         """Give every face an identity of its own: nobody shares anything."""
         donors = draw_synthetic_faces(context.seed) if self.name == "potato" else None

@@ -63,7 +63,7 @@ class Shift(Method[ViewedPeople]):
     uses_verifiers: ClassVar[bool] = True
 
     texture: Texture = option(
-        "code", "pixel keeps wrinkles and gaze, and more of who it is [S 7.7].", only="scene"
+        "code", "pixel keeps wrinkles and gaze, and more of who it is [S 7.7].", only="scenes"
     )
     pool: str | Path = option(
         "bundled",
