@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame import io
-from ksame.analysis.identify import ONE_RECOGNISER, THREE_RECOGNISERS, LinkingRule, embed_faces, link_faces
+from ksame.analysis.linkage import ONE_RECOGNISER, THREE_RECOGNISERS, LinkingRule, embed_faces, link_faces
 from ksame.analysis.photos import analyse_photos
 from ksame.attack.score import interval
 from ksame.core.arrays import FloatArray

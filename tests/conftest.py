@@ -82,6 +82,23 @@ def recogniser() -> str:
 
 
 @pytest.fixture
+def cache_without(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., None]:
+    """Return what puts a cache without some weights in the place of this one, and goes offline."""
+
+    def leave_out(*missing: str) -> None:
+        cache = tmp_path_factory.mktemp("cache")
+        for name in set(weights.CATALOGUE) - set(missing):
+            if file := weights.cached(name):
+                (cache / file.name).symlink_to(file)
+        monkeypatch.setenv("KSAME_CACHE", str(cache))
+        monkeypatch.setenv("KSAME_OFFLINE", "1")
+
+    return leave_out
+
+
+@pytest.fixture
 def photos(people: Path, tmp_path: Path) -> Path:
     """Return a copy of the people's folder that a test may change."""
     return Path(shutil.copytree(people, tmp_path / "photos"))

@@ -15,11 +15,12 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 import oracles
 from ksame.attack import classic
 from ksame.attack.embed import embed_faces
-from ksame.attack.recognisers import ATTACKERS, choose_recognisers, from_onnx
+from ksame.attack.recognisers import ATTACKERS, Recogniser, choose_recognisers, from_onnx
 from ksame.attack.score import score
 from ksame.core.errors import UsageError, WeightsError
 from ksame.io.sources import find_sources
 from ksame.models import runtime, weights
+from ksame.models.recognisers import RECOGNISERS, VERIFIERS
 from samples import mesh
 
 CLASSIC = ["eigenfaces", "eigenfaces-mahalanobis", "fisherfaces", "lbp", "hog", "lpq"]
@@ -238,6 +239,15 @@ def test_names_are_those_promised():
     assert all(name == who.name for name, who in ATTACKERS.items())
 
 
+def test_an_attacker_that_is_added_attacks_and_judges_nothing(bare, monkeypatch):
+    mine = Recogniser("mine", classic.chips, classic.hog, classic.cosine)
+    monkeypatch.setitem(ATTACKERS, "mine", mine)
+    assert choose_recognisers("mine") == ([mine], ())
+    assert choose_recognisers("all")[0][-1] is mine
+    assert "mine" not in RECOGNISERS
+    assert not any("mine" in names for names in VERIFIERS)
+
+
 def test_some_are_chosen_by_name_once_each():
     found, notes = choose_recognisers(" hog,lbp , hog")
     assert [who.name for who in found] == ["hog", "lbp"]
@@ -364,8 +374,8 @@ def test_its_chip_is_the_usual_one_at_its_size(tmp_path):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"shape": (1, 1, 112, 112)}, r"must take one picture.*\(1, 1, 112, 112\)"),
-        ({"shape": (1, "c", 112, 112)}, "must take one picture"),
+        ({"shape": (1, 1, 112, 112)}, r"must take one image.*\(1, 1, 112, 112\)"),
+        ({"shape": (1, "c", 112, 112)}, "must take one image"),
         ({"shape": (1, 3, 112, 96)}, "must be square"),
         ({"shape": (1, 3, 28, 28)}, r"at least 16 numbers\. Got \(1, 3\)"),
         ({"shape": (1, 3, 112, 112), "vector": False}, r"one vector.*\(1, 3, 4, 4\)"),
@@ -389,12 +399,12 @@ def test_what_is_no_network_is_refused(tmp_path):
 def test_a_network_that_fails_on_a_picture_is_refused(tmp_path, monkeypatch):
     file = network(tmp_path / "mine.onnx", (1, 3, 112, 112))
     monkeypatch.setattr(runtime, "infer", lambda *args, **options: (_ for _ in ()).throw(RuntimeError("no")))
-    with pytest.raises(UsageError, match="does not run on one picture"):
+    with pytest.raises(UsageError, match="does not run on one image"):
         from_onnx(file)
 
 
 def test_a_file_beside_all_the_others(tmp_path, bare):
     found, _ = choose_recognisers(["all", network(tmp_path / "mine.onnx", (1, 3, 112, 112))])
     assert [who.name for who in found] == [*CLASSIC, "mine"]
-    with pytest.raises(UsageError, match="there is a recogniser lbp"):
+    with pytest.raises(UsageError, match="there is already a recogniser lbp"):
         choose_recognisers([network(tmp_path / "lbp.onnx", (1, 3, 112, 112))])

@@ -65,7 +65,7 @@ def test_equal_pictures_are_looked_at_once(sources, tmp_path):
     told = []
     result = embed_faces(given, [TINY], jobs=1, progress=lambda *stage: told.append(stage))
     assert len(LOOKED) == 2
-    assert told[-1] == ("looking at faces", 2, 2)
+    assert told[-1] == ("embedding faces", 2, 2)
     first = result.largest(4)
     np.testing.assert_array_equal(result.codes["tiny"][first[0]], result.codes["tiny"][first[1]])
     np.testing.assert_array_equal(result.codes["tiny"][first[2]], result.codes["tiny"][first[3]])

@@ -32,7 +32,7 @@ MOMENTS = {
         "    die()\n"
         "m.io.write_video = lambda clip, path, drawn, **how: write(clip, path, some(drawn), **how)"
     ),
-    "when the mapping is written": "from ksame.io import photo_write as m\nm.sync_to_disk = die",
+    "when the mapping is written": "from ksame.core import folders as m\nm.sync_to_disk = die",
 }
 
 
@@ -80,7 +80,7 @@ def test_a_run_that_is_refused_removes_them_too(people, tmp_path):
 def test_a_run_leaves_that_of_another_one_alone(people, tmp_path):
     """Two runs at once to one folder: the second may fail, and neither spoils what the other writes."""
     how = ("run", people, "-o", tmp_path / "out", "--subjects", "prefix", "--method", "ksame-pixel", "-q")
-    wait = "from ksame.io import photo_write as m\nsync = m.sync_to_disk\n"
+    wait = "from ksame.core import folders as m\nsync = m.sync_to_disk\n"
     wait += "def slow(path):\n    print('here', flush=True)\n    sys.stdin.readline()\n    sync(path)\n"
     wait += "m.sync_to_disk = slow"
     with begin(*how, start=wait, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:

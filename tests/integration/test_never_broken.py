@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from ksame import io
-from ksame.analysis.identify import read_subject_hints
+from ksame.analysis.identify import by_prefix, read_subject_hints
 from ksame.analysis.photos import analyse_photos
-from ksame.analysis.subjects import by_prefix
 from ksame.attack import naive, parrot, reverse
 from ksame.attack.embed import FaceEmbeddings, embed_faces
 from ksame.attack.recognisers import choose_recognisers
@@ -19,7 +18,7 @@ from ksame.pipeline.photos import identify_photos, make_release
 
 pytestmark = pytest.mark.weights
 ATTACKERS, _ = choose_recognisers("eigenfaces,lbp,hog")
-SEEDS = 10
+SEEDS = 5  # releases, and as many imitations
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +29,11 @@ def photos(people) -> tuple[list[Source], FaceEmbeddings]:
 
 
 def draw_people(sources: list[Source], k: int, seed: int) -> list[int]:
-    """Return the photos of some people, at least 2 k where there are so many, in a random order."""
+    """Return the photos of some people, at least k, in a random order."""
     rng = np.random.default_rng(seed)
     person = np.array(by_prefix([source.name for source in sources]))
     everyone = np.unique(person)
-    count = int(rng.integers(min(2 * k, len(everyone) - 1), len(everyone) + 1))
+    count = int(rng.integers(k, len(everyone)))
     chosen = np.flatnonzero(np.isin(person, rng.permutation(everyone)[:count]))
     return rng.permutation(chosen).tolist()
 
@@ -63,8 +62,10 @@ def test_no_attack_breaks_it_whoever_is_in_it_in_whatever_order(photos, k):
         subjects = by_prefix([source.name for source in mine])
         new, digests, bound = publish(mine, k, seed)
         assert np.isfinite(new.points).all(), "every published face is found"
-        # the attacker knows all people but a few, and takes their photos in another order
-        known = [sources[row] for row in draw_people(sources, k, SEEDS + seed)]
+        # the attacker has photos of everyone in the release and of others, in another order
+        more = draw_people(sources, k, SEEDS + seed)
+        shuffled = np.random.default_rng(seed).permutation(sorted({*rows, *more}))
+        known = [sources[row] for row in shuffled]
         imitated, others, _ = publish(known, k, SEEDS + seed)
         theirs = by_prefix([source.name for source in known])
         unequal += set(digests) != set(others)
@@ -86,5 +87,5 @@ def test_no_attack_breaks_it_whoever_is_in_it_in_whatever_order(photos, k):
             ]
             for result in results:
                 assert result.verdict != "broken"
-                assert result.rank1 <= bound + 1e-12 or result.attack != "naive"
+                assert result.rank1 <= bound + 1e-12 or result.attack == "reverse"
     assert unequal >= SEEDS // 2, "the imitations differ from the releases"

@@ -11,7 +11,8 @@ import pytest
 
 from films import film
 from ksame import io
-from ksame.core.text import fit_name, make_visible, read_csv
+from ksame.core.folders import fit_name
+from ksame.core.text import make_visible, read_csv
 from ksame.release import read_private
 from odd_names import ODD
 from running import shell, tree
@@ -99,7 +100,7 @@ def test_videos_of_odd_names(recogniser, tmp_path):
     assert ran.code == 4, ran.err
     assert [failure["input"] for failure in ran.json["failures"]] == [f"{'z' * 251}.avi"]
     lines = lines_of(ran.err)
-    assert f"following faces in {make_visible(odd)}: 6 of 6" in lines
+    assert f"tracking faces in {make_visible(odd)}: 6 of 6" in lines
     assert f"drawing {make_visible(odd)}: 6 of 6" in lines
     assert tree(tmp_path / "out" / "images") == {"a[", odd, long}
     assert tree(tmp_path / "out.private" / "tracks") == {"a[", f"{odd}.json", fit_name(long, ".json")}

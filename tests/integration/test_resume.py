@@ -21,7 +21,7 @@ MOMENTS = {
     "before the first face": "from ksame.analysis import photos as m\nm.Checkpoint.store_boxes = die",
     "when all faces are found": "from ksame.pipeline import photos as m\nm.identify_faces = die",
     "when the pictures are written": "from ksame.release import writer as m\nm.write_private_parts = die",
-    "when the mapping is written": "from ksame.io import photo_write as m\nm.sync_to_disk = die",
+    "when the mapping is written": "from ksame.core import folders as m\nm.sync_to_disk = die",
     "before the release takes its place": "import pathlib\npathlib.Path.rename = die",
 }
 

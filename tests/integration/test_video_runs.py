@@ -16,6 +16,7 @@ from films import FRAMES, film, sound_of
 from ksame import io
 from ksame.core.errors import GuaranteeViolated
 from ksame.core.guarantee import Guarantee
+from ksame.methods import METHODS
 from ksame.pipeline.video_render import RenderedVideo
 from ksame.release import MakingNotes, Private, Release, verify
 from running import begin, digests, shell, tree
@@ -58,7 +59,7 @@ def whole(clips, tmp_path_factory):
 def test_what_was_done_is_said_in_the_words_of_videos(whole):
     _, ran = whole
     lines = ran.err.splitlines()
-    for stage in ("following faces in a.mp4", "looking closely", "choosing new faces", "drawing b.mp4"):
+    for stage in ("tracking faces in a.mp4", "looking closely", "choosing new faces", "drawing b.mp4"):
         assert any(line.startswith(stage) for line in lines), f"no progress: {stage}"
     assert (
         "2 people in 2 videos of 24 pictures: faces were drawn 24 times and covered 0 times; sound kept."
@@ -66,9 +67,9 @@ def test_what_was_done_is_said_in_the_words_of_videos(whole):
     )
     assert "photos" not in ran.err
     told = ran.json
-    assert (told["photos"], told["videos"], told["pictures"], told["people"]) == (0, 2, 24, 2)
+    assert (told["photos"], told["videos"], told["frames"], told["people"]) == (0, 2, 24, 2)
     assert (told["faces_drawn"], told["faces_covered"], told["audio"]) == (24, 0, "keep")
-    assert told["pictures_per_second"] > 0
+    assert told["frames_per_second"] > 0
     assert told["untouched"] == []
     licence, voices = told["notes"]
     assert "not for commercial use" in licence and "--pool parametric" in licence
@@ -190,7 +191,7 @@ class Copied:
 
 def test_a_video_with_metadata_is_no_release(clips, tmp_path):
     release = Release(
-        {}, Guarantee("none"), 1, "shift", "scene", {"unusable_faces": 0}, Private((), {}),
+        {}, Guarantee("none"), METHODS["shift"], "scene", {"unusable_faces": 0}, Private((), {}),
         clips={"images/a.mp4": Copied(clips / "a.mp4")},
     )  # fmt: skip
     with pytest.raises(GuaranteeViolated, match=r"'a.mp4' carries metadata"):

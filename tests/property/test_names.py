@@ -23,9 +23,11 @@ from ksame.attack.score import AttackResult
 from ksame.audit.report.result import Report, VideoFigures
 from ksame.cli import lab_commands, shell, summary
 from ksame.core.errors import Failure, GuaranteeViolated, InputError
+from ksame.core.folders import fit_name
 from ksame.core.guarantee import Guarantee
-from ksame.core.text import csv_cell, csv_value, fit_name, make_visible, read_csv, write_csv
+from ksame.core.text import csv_cell, csv_value, make_visible, read_csv, write_csv
 from ksame.io import encode_png
+from ksame.methods import METHODS
 from ksame.release import MappingRow, Private, Release, ResidualRecord, read_private, verify
 from odd_names import ODD, names
 
@@ -115,8 +117,7 @@ def release_of(name: str) -> Release:
     return Release(
         {photo: PIXELS},
         Guarantee("none", assumptions=(f"about {name}",)),
-        1,
-        "shift",
+        METHODS["shift"],
         "scene",
         {"subjects": "auto", "unusable_faces": 1},
         Private(

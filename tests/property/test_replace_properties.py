@@ -10,7 +10,7 @@ import oracles
 from ksame import replace
 from ksame.core.errors import CannotGuarantee, GuaranteeViolated
 from ksame.core.partition_type import Partition, check_law
-from ksame.replace.codes import SAME_CODE_TOLERANCE
+from ksame.replace.centroid import SAME_CODE_TOLERANCE
 from ksame.replace.furthest import _clusters
 from ksame.replace.kdiff import _displacements
 from ksame.replace.pairs import maps_to_own

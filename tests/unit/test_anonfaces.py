@@ -10,13 +10,16 @@ import pytest
 import drawn
 import generators
 import samples
+from ksame.analysis.identify import IdentifiedPhotos
+from ksame.core.context import Context
 from ksame.core.errors import CannotGuarantee, UsageError
 from ksame.core.geometry import FRAME
 from ksame.core.guarantee import Guarantee
 from ksame.core.partition_type import Partition
 from ksame.lab.training import generator_map
 from ksame.lab.training import parameter_gan as conditions
-from ksame.methods.anonfaces import group, grouping, measure, styles, targets, verifiers
+from ksame.methods import AnonFaces
+from ksame.methods.anonfaces import grouping, measure, method, styles, targets, verifiers
 from ksame.methods.shift.pool import skin_texture, synthetic_people
 from ksame.methods.shift.pool.build import landmark_error
 from ksame.models.detectors import detect
@@ -173,7 +176,7 @@ def test_a_generator_that_draws_no_faces_is_refused(small, space, monkeypatch, t
 def test_a_map_is_learnt_from_what_a_generator_draws(cli, generator, monkeypatch, tmp_path):
     monkeypatch.setattr(generator_map, "MIN_FACES", 16)
     monkeypatch.setattr(generator_map, "_UNSTEERED_SHARE", 0.75)
-    ran = cli("model", "train", "--generator", "shipped", "-o", tmp_path / "map.npz", "--count", "16")
+    ran = cli("model", "train", "--generator", "bundled", "-o", tmp_path / "map.npz", "--count", "16")
     assert ran.code == 0
     assert "drawing faces: 16 of 16" in ran.err and "faces that nobody has" in ran.err
     assert [path.name for path in tmp_path.iterdir()] == ["map.npz"]
@@ -200,10 +203,10 @@ def test_each_person_is_the_mean_of_their_photos():
 
 def test_what_is_kept_together_is_counted_in_people():
     own = attributes_like(gender=[1, 1, -1, -1, 1], age=[20, 20, 60, 60, 60], tone=[0, 40, 40, 40, 40])
-    kept = group._homogeneity(own, np.array([0, 0, 1, 1, 1]), np.array(list("AABCD")))
+    kept = method._homogeneity(own, np.array([0, 0, 1, 1, 1]), np.array(list("AABCD")))
     assert kept == {"gender": 0.25, "age band": 1.0, "skin tone": 0.75}
     assert (
-        group._table(kept) == "People in groups of one kind only: gender 25%, age band 100%, skin tone 75%."
+        method._table(kept) == "People in groups of one kind only: gender 25%, age band 100%, skin tone 75%."
     )
 
 
@@ -239,7 +242,7 @@ def test_people_with_grey_photos_only_are_kept_apart_where_there_are_enough_of_t
 
 def test_skin_is_measured_in_colour():
     seen = attributes_like(light=[60.0, 70.0, 30.0, 40.0], tone=[90.0, 50.0, 40.0, -90.0], age=[1, 2, 3, 4])
-    found = group._skin_in_colour(seen, np.array([True, False, False, True]), np.array(list("AAAB")))
+    found = method._skin_in_colour(seen, np.array([True, False, False, True]), np.array(list("AAAB")))
     assert found[:, column("light")].tolist() == [50, 70, 30, 40], "of A's two colour photos, B's own"
     assert found[:3, column("tone")].tolist() == [45, 50, 40]
     assert found[3, column("tone")] == pytest.approx(np.degrees(np.arctan(-10 / 16)))
@@ -262,15 +265,15 @@ def test_a_grey_photo_has_the_mean_colours_and_its_own_lightness(space):
 
 def test_the_bound_of_a_class_face_is_counted():
     claim = Guarantee("k-anonymity", 2, 0.5)
-    assert group._with_bound(claim, 0.5) is claim
-    lower = group._with_bound(claim, 0.75)
-    assert lower.bound == 0.75 and group.EXPRESSIONS_COUNTED_APART in lower.assumptions
+    assert method._with_bound(claim, 0.5) is claim
+    lower = method._with_bound(claim, 0.75)
+    assert lower.bound == 0.75 and method.EXPRESSIONS_COUNTED_APART in lower.assumptions
 
 
 def test_a_second_face_is_drawn_only_where_the_same_people_stand_behind_both(monkeypatch, space):
     """Of two groups one has all its people in both expressions; in the other one person never smiles."""
     monkeypatch.setattr(
-        group, "draw_expression", lambda *how, to, light: np.full((1, 1, 3), 1 + to, np.uint8)
+        method, "draw_expression", lambda *how, to, light: np.full((1, 1, 3), 1 + to, np.uint8)
     )
     subjects = np.array(list("AABBCCDD"))
     seen = attributes_like(smile=[-1, 1, -1, 1, -1, 1, -1, -1])
@@ -281,31 +284,41 @@ def test_a_second_face_is_drawn_only_where_the_same_people_stand_behind_both(mon
         codes=np.zeros((2, 4)),
         lights=[measure.LightChange()] * 2,
     )
-    output, images = group._with_smiles(space, None, found, groups, seen, subjects)
+    output, images = method._with_smiles(space, None, found, groups, seen, subjects)
     assert output.tolist() == [2, 0, 2, 0, 1, 1, 1, 1]
     assert len(images) == 3 and images[2][0, 0, 0] == 1  # the one who was drawn smiling, now neutral
 
 
 def test_everybody_of_a_group_is_compared_with_each_of_its_pictures_as_published(monkeypatch):
     monkeypatch.setattr(
-        group, "_portrait_embeddings", lambda image, members: {"sface": np.array([[float(image)]])}
+        method, "_portrait_embeddings", lambda image, members: {"sface": np.array([[float(image)]])}
     )
     groups = Partition([0, 0, 0, 0, 1, 1], k=2, subjects=list("AABBCD"))
     members = {"sface": np.array([[0.0], [50.0], [70.0], [90.0], [200.0], [300.0]])}
     found = SimpleNamespace(drawn=[0.5, 250.0], at_risk=np.array([0]))  # judged when they were drawn
-    near = group._at_risk(found, [0.5, 250.0, 70.9], np.array([0, 2, 0, 2, 1, 1]), groups, members, 1)
+    output = np.array([0, 2, 0, 2, 1, 1])
+    near = method._at_risk(found, [0.5, 250.0, 70.9], output, groups, members, Context(jobs=1))
     assert near.tolist() == [0, 2]  # the third wears the first picture, and is known by the second
 
 
-@pytest.mark.parametrize(("generator", "model"), [("shipped", "map.npz"), ("folder", "shipped")])
-def test_a_generator_and_its_map_go_together(generator, model):
+@pytest.mark.parametrize(("generator", "learnt"), [("bundled", "map.npz"), ("folder", "bundled")])
+def test_a_generator_and_its_map_go_together(generator, learnt):
     with pytest.raises(UsageError, match="go together: give both"):
-        group.load_generator(generator, model)
+        AnonFaces(generator=generator, generator_map=learnt)
 
 
 def test_what_is_no_embedding_is_refused():
     with pytest.raises(UsageError, match="no embedding 'arcface': choose one of mobilefacenet"):
-        group.make_group_portraits(samples.faces(4), 2, embedding="arcface", seed=0)
+        AnonFaces(k=2, embedding="arcface")
+
+
+def test_faces_are_looked_at_once_however_many_portraits_are_tried(monkeypatch, space):
+    looked = []
+    monkeypatch.setattr(method, "analyse_faces", lambda *how: looked.append(how) or "seen")
+    people = IdentifiedPhotos.from_faces(samples.faces(4))
+    for k in (2, 3, 4):
+        assert AnonFaces(k=k).features(people, space, Context()) == "seen"
+    assert len(looked) == 1
 
 
 def test_wishes_are_means_of_people_and_leave_no_doubt_of_gender():
@@ -382,7 +395,7 @@ def test_a_pool_of_people_is_drawn(space):
     told = []
     pool = synthetic_people.draw_synthetic_people(4, seed=2, progress=lambda *how: told.append(how))
     model = drawn.model()
-    assert len(pool) == 4 and pool.space == model.digest and told[-1][0] == "making faces"
+    assert len(pool) == 4 and pool.space == model.digest and told[-1][0] == "drawing faces"
     assert (pool.codes[:, model.nuisance] == 0).all()
     assert (pool.labels[:, 2] <= -0.75).all()  # nobody smiles
     assert "were not compared with the photos" in pool.checked

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import drawn
 from ksame import io
 from ksame.analysis.photos import AnalysedPhotos
+from ksame.core.context import Context
 from ksame.core.errors import CannotGuarantee, Failure, UsageError
 from ksame.lab.training import appearance_model
 from ksame.lab.training.appearance_model import MIN_FACES, modes, train_appearance_model
@@ -40,7 +41,7 @@ def found(monkeypatch):
         rank[3] = 1  # a bystander, behind the face before
         failures = (Failure("40.png", "no face was found"),)
 
-        def gather(sources, *, jobs, progress):
+        def gather(sources, context):
             assert len(sources) == 41
             return AnalysedPhotos(tuple(sources), faces, np.arange(count), (), rank, failures)
 
@@ -53,9 +54,8 @@ def found(monkeypatch):
 def test_a_model_and_its_page_are_written(folder, found, tmp_path):
     faces = found(40)
     stages = []
-    result = train_appearance_model(
-        folder, tmp_path / "a<b.npz", progress=lambda *stage: stages.append(stage)
-    )
+    context = Context(progress=lambda *stage: stages.append(stage))
+    result = train_appearance_model(folder, tmp_path / "a<b.npz", context=context)
     assert stages == [("training", 0, 2), ("training", 1, 2), ("training", 2, 2)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a<b.html", "a<b.npz", "photos"]
     assert (result.faces, result.held_out) == (39, 4)

@@ -11,6 +11,7 @@ import ksame
 from ksame.cli import release_commands, summary
 from ksame.cli import shell as cli_shell
 from ksame.core.guarantee import Guarantee
+from ksame.methods import METHODS
 from ksame.models import weights
 from ksame.release import MappingRow, Private, Release, ResidualRecord
 from running import shell
@@ -122,8 +123,7 @@ def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch)
     release = Release(
         {},
         Guarantee("none"),
-        2,
-        "m",
+        METHODS["ksame-m"],
         "portrait",
         {"subjects": "auto"},
         Private(tuple(rows), {"linked_loosely": ["person-029"]}),

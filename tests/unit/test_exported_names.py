@@ -65,7 +65,7 @@ def test_each_partition_and_replacement_is_a_function_of_its_name():
 
 def test_every_partition_module_is_listed():
     modules = {module.name for module in pkgutil.iter_modules(ksame.partition.__path__)}
-    shared = {"quality", "remaining", "select", "subject_codes"}  # used by several partitions
+    shared = {"quality", "remaining", "select"}  # used by several partitions
     assert set(ksame.partition.METHODS) == modules - shared
 
 

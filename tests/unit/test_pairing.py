@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from ksame.audit.pairing import (
     gallery_subjects,
     keep_with_originals,
 )
-from ksame.audit.suite import match_people
+from ksame.audit.suite import match_people, run_attacks
 from ksame.core.errors import GuaranteeViolated, InputError, UsageError
 from ksame.io.sources import Source
 from ksame.release import MappingRow
@@ -144,3 +145,17 @@ def test_numbered_people_of_two_releases_are_joined_by_their_photos():
     ]
     assert match_people(rows, other, by_name=False) == ["person-003", "person-003", "not here: person-002"]
     assert match_people(rows, other, by_name=True) == ["person-001", "person-001", "person-002"]
+
+
+@pytest.mark.parametrize(
+    ("certificate", "sentence"),
+    [
+        ({"method": "tomorrow"}, "The method tomorrow cannot be run on other photos"),
+        ({}, "The method is not known"),
+    ],
+)
+def test_a_method_that_cannot_be_run_again_is_named(certificate, sentence):
+    inputs = replace(trial([("ann", "ann/1.jpg"), ("bob", "bob/1.jpg")]), claim=Claim(Path(), certificate))
+    blank = inputs.gallery._replace(largest=np.array([-1, -1]))
+    results, notes = run_attacks(replace(inputs, gallery=blank), [])
+    assert (results, notes) == ([], [f"{sentence}, so no parrot attack was tried."])

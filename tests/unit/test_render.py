@@ -270,7 +270,7 @@ def test_faces_at_the_border_are_replaced_up_to_it(dx, dy):
     assert like(new, MAGENTA)[face].mean() < 0.03
 
 
-@pytest.mark.parametrize("composite", ["picture", "poisson"])
+@pytest.mark.parametrize("composite", ["colour", "poisson"])
 @pytest.mark.parametrize(("dx", "dy"), AT_THE_BORDER)
 def test_other_composites_bring_the_new_faces_detail_up_to_the_border(composite, dx, dy):
     points = placed(dx=dx, dy=dy)
@@ -318,11 +318,11 @@ def test_feather_is_the_picture_inside_and_the_ground_outside():
     assert abs(int(new[40, 40, 0]) - 152) <= 1
 
 
-def test_picture_takes_the_mean_colour_of_what_it_replaces():
+def test_colour_takes_the_mean_colour_of_what_it_replaces():
     rng = np.random.default_rng(0)
     background = np.full((80, 80, 3), (180, 140, 120), np.uint8)
     image = (90 + 10 * rng.normal(size=(80, 80, 1)) * np.ones(3)).astype(np.float32)
-    new = COMPOSITES["picture"](background, image, disc())[disc() == 1]
+    new = COMPOSITES["colour"](background, image, disc())[disc() == 1]
     assert np.abs(new.mean(axis=0) - (180, 140, 120)).max() < 4
     assert 7 < new[:, 1].std() < 13  # the new face's own detail is kept
 

@@ -173,9 +173,9 @@ def test_a_size_of_its_own_gives_the_same_numbers(monkeypatch):
 def test_small_networks_are_opened_once_for_each_who_asks_and_large_ones_shared(name, requests):
     runtime.unload(name)
     idle = LifoQueue()
-    first = runtime._borrow_request(idle, name, None, None)
+    first = runtime._borrow_request(idle, (name, None, None))
     assert idle.qsize() == requests - 1
-    second = runtime._borrow_request(idle, name, None, None)
+    second = runtime._borrow_request(idle, (name, None, None))
     assert idle.qsize() == 0
     assert first is not second
     x = np.random.default_rng(0).random((1, 3, 32, 32) if name == "gender" else (1, 160, 160, 3))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ksame.core.errors import GuaranteeViolated, UsageError
-from ksame.partition.subject_codes import SubjectCodes
+from ksame.core.partition_type import SubjectCodes
 
 
 def test_photos_of_one_person_become_their_mean():

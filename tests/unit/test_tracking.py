@@ -16,7 +16,6 @@ from ksame.analysis.tracking.propagate import (
     MIN_DRAWN_PRESENCE,
     detect_near,
     estimate_motion,
-    eye_distance_and_turn,
     fit_by_five_points,
     mesh_box,
     occlusion_presence,
@@ -34,7 +33,16 @@ from ksame.analysis.tracking.track import (
 from ksame.analysis.tracking.track_file import refind_meshes, tracks_from_json, tracks_to_json
 from ksame.core.boxes import Boxes
 from ksame.core.errors import UsageError
-from ksame.core.geometry import FRAME, MESH, OVAL, five_points, mean_mesh, similarity, transform
+from ksame.core.geometry import (
+    FRAME,
+    MESH,
+    OVAL,
+    eye_distance_and_turn,
+    five_points,
+    mean_mesh,
+    similarity,
+    transform,
+)
 from ksame.models import weights
 from ksame.models.detectors import DETECTORS
 from ksame.models.recognisers import RECOGNISERS, embed

@@ -303,7 +303,7 @@ def intersection(
     bound: float | None = None,
     k: int | None = None,
 ) -> AttackResult:
-    """Compare two releases: whoever is in both can only be one of those who share both groups.
+    """Compare two releases: a person in both can only be one of those who share both groups.
 
     Parameters
     ----------

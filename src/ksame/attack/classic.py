@@ -2,7 +2,7 @@
 
 All take the same grey chip, 102 x 102 pixels: the face from the eyebrows to below the mouth, the
 eyes 59 pixels apart, registered by eye centres and nose tip [N 2]. Hair and background are outside,
-except for what shows beside a narrow jaw: what those reveal is measured by the background attack.
+except for what shows at the sides of a narrow jaw: what those reveal is measured by the background attack.
 
 A code is small, and a function of its own chip alone to the last bit. All learning is on the gallery,
 in ``train``. Sizes and shares were chosen by the mean rank-1 on ORL, CSU and London together, so

@@ -162,7 +162,7 @@ def study_degradation(
     released_meshes: Mapping[int, FloatArray] | None = None,
     jobs: int | None = None,
 ) -> DegradationStudy:
-    """Estimate the pixelation or blur of released images, beside the attacker's own photos.
+    """Estimate the pixelation or blur of released images by comparison with the attacker's own photos.
 
     Parameters
     ----------
@@ -258,16 +258,16 @@ class Enhancer:
     def __call__(self, faces: UInt8Image, *, rounds: int = 4) -> UInt8Image:
         """Return sharper faces (n, 320, 256, 3) after some rounds of back-projection."""
         blocks = self.degradation.kind == "pixelate"
-        seen = _half_size(faces)
-        y = _degraded(seen, self.degradation) if blocks else seen  # the mean of a block is the block
+        half = _half_size(faces)
+        y = _degraded(half, self.degradation) if blocks else half  # the mean of a block is the block
         rest = y - _degraded(self.mean[None], self.degradation)
         c = rest[:, _inside()].reshape(len(y), -1) @ self.gain.T  # (n, q)
-        x = self.mean + (c @ self.axes).reshape(seen.shape)
+        x = self.mean + (c @ self.axes).reshape(half.shape)
         for _ in range(rounds):
             rest = y - _degraded(x, self.degradation)
             # the residual, spread as D spreads it, but without the edges of blocks
             x = x + (_soften_blocks(rest, self.degradation) if blocks else _degraded(rest, self.degradation))
-        mixed = np.clip(seen + _oval() * (x - seen), 0, 255).astype(np.uint8)
+        mixed = np.clip(half + _oval() * (x - half), 0, 255).astype(np.uint8)
         size = FRAME.width, FRAME.height
         return np.stack([cv2.resize(face, size, interpolation=cv2.INTER_CUBIC) for face in mixed])
 

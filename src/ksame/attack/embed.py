@@ -152,7 +152,7 @@ def embed_faces(
         finds. Those that are pointed at come after those that are found.
     jobs, progress : see ``ksame.analysis.photos.analyse_photos``
     stage : str
-        What the progress callback is told.
+        The stage that the progress callback gets.
     """
     placed = placed or {}
     distinct, inverse = _distinct_images(sources, placed)

@@ -126,19 +126,15 @@ def score(
     gallery, probes : (g, d), (p, d) arrays
         Embeddings; a row of NaN is an image in which no face was found.
     gallery_subjects, probe_subjects : (g,), (p,)
-        The person of each. The gallery may hold strangers; probes of people who are not in it are left
-        out.
+        The person of each. Probes of people who are not in the gallery are left out.
     attack, recogniser : str
         Their names, for the result.
     bound : float, optional
         The bound that was promised.
     gallery_photos, probe_photos : optional
-        With both, a probe is never compared with the photo it was made from, only with others of the
-        person. People without another photo are left out.
+        With both, a probe is compared only with other photos than the one it was made from.
     """
-    everyone, column = np.unique(np.asarray(gallery_subjects), return_inverse=True)
-    position = {name: i for i, name in enumerate(everyone.tolist())}
-    subject = np.array([position.get(name, -1) for name in np.asarray(probe_subjects).tolist()], np.intp)
+    everyone, column, subject = _number_people(np.asarray(gallery_subjects), np.asarray(probe_subjects))
     other = gallery_photos is not None and probe_photos is not None
     taken_from = np.asarray(gallery_photos), np.asarray(probe_photos)
     rows = np.flatnonzero(_has_mate(subject, column, taken_from) if other else subject >= 0)
@@ -152,14 +148,12 @@ def score(
         nearest = np.full(len(everyone), np.inf)
         np.minimum.at(nearest, column, distance)
         named[row] = tally.add(nearest, int(subject[row]))
-    people = len(set(subject[rows].tolist()))
-    cmc = tally.cmc
-    rank1 = float(cmc[0])
-    low, high = interval(rank1 * people, people)
+    people, cmc = len(set(subject[rows].tolist())), tally.cmc
+    low, high = interval(float(cmc[0]) * people, people)
     return AttackResult(
         attack=attack,
         recogniser=recogniser,
-        rank1=rank1,
+        rank1=float(cmc[0]),
         low=low,
         high=high,
         chance=1 / len(everyone),
@@ -173,6 +167,14 @@ def score(
         cmc=cmc,
         named=named,
     )
+
+
+def _number_people(gallery: NDArray[Any], probes: NDArray[Any]) -> tuple[NDArray[Any], IntArray, IntArray]:
+    """Return the people of the gallery, and the number of each face's person; -1: not in the gallery."""
+    everyone, column = np.unique(gallery, return_inverse=True)
+    position = {name: i for i, name in enumerate(everyone.tolist())}
+    subject = np.array([position.get(name, -1) for name in probes.tolist()], np.intp)
+    return everyone, column, subject
 
 
 def _distances(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +19,53 @@ from ksame.core.errors import InputError
 from ksame.io.sources import Source, find_sources
 
 
+class AuditOptions(TypedDict, total=False):
+    """Further options of ``ksame.audit``.
+
+    Parameters
+    ----------
+    gallery : path
+        What the attacker has instead of the originals: other photos of these people, and strangers.
+        Strangers alone join the originals.
+    subjects : str
+        How the photos of the gallery show who they are, and all photos where there is no private folder:
+        ``prefix``, ``folder`` or a csv. Photos of the gallery that do not follow it show strangers.
+    labels : path
+        A csv with a row for each person: gender, age, ethnicity; by default ``info.csv`` of the originals.
+    other : path
+        A second release of the same people, with its private folder next to it: both are compared.
+    show_originals : bool
+        Show faces of originals in the report, which must then stay as private as they are.
+    frames : int or None
+        Number of frames of each video to audit, evenly spread, by default 300; None: all.
+    jobs, progress
+        See ``ksame.analysis.photos.analyse_photos``.
+    """
+
+    gallery: str | Path | None
+    subjects: str | None
+    labels: str | Path | None
+    other: str | Path | None
+    show_originals: bool
+    frames: int | None
+    jobs: int | None
+    progress: ProgressCallback | None
+
+
 @dataclass(frozen=True, eq=False)
 class AuditRequest:
-    """The options of an audit, checked and resolved: see ``ksame.audit``."""
+    """What an audit attacks with, and its ``AuditOptions``."""
 
     recognisers: Sequence[Recogniser]
     originals: Sequence[Path]
     private: Path | None
+    notes: tuple[str, ...] = ()  # what the report must say in any case
     gallery: str | Path | None = None
     subjects: str | None = None
     labels: str | Path | None = None
     other: str | Path | None = None
     show_originals: bool = False
     frames: int | None = 300
-    notes: tuple[str, ...] = ()  # what the report must say in any case
     jobs: int | None = None
     progress: ProgressCallback | None = None
 

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ksame import io
-from ksame.analysis import subjects as people
+from ksame.analysis import identify as people
 from ksame.core.errors import GuaranteeViolated, UsageError
 from ksame.core.partition_type import check_law
 from ksame.io.sources import Source
@@ -36,6 +36,11 @@ class Claim:
     checks: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
     broken: str = ""  # why it does not verify
+
+    @property
+    def verification(self) -> dict[str, Any]:
+        """The certificate and its checks, as a report has them."""
+        return {name: getattr(self, name) for name in ("certificate", "checks", "unchecked", "broken")}
 
     @property
     def bound(self) -> float | None:

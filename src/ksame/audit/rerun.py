@@ -110,9 +110,8 @@ def _release(
 ) -> Release:
     """Make the release."""
     method, publish = stated_method(certificate), certificate["publish"]
-    media = [
-        medium.with_options({"subjects": subjects}) for medium in pipeline.find_media(paths, in_order=True)
-    ]
+    options = {"subjects": subjects} if method.uses_subjects else {}
+    media = [medium.with_options(options) for medium in pipeline.find_media(paths, in_order=True)]
     return pipeline.run(media, method, pipeline.OUTPUTS[publish](), Context(jobs=jobs))
 
 

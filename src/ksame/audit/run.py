@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import cv2
 import numpy as np
@@ -13,15 +13,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ksame import io
-from ksame.analysis.subjects import read_person_labels
+from ksame.analysis.identify import read_person_labels
 from ksame.attack import AttackResult
 from ksame.attack.recognisers import SURROUNDINGS_ATTACKERS, choose_recognisers
-from ksame.audit.inputs import AttackInputs, AuditRequest, EmbeddedPairs, Gallery, build_gallery, embed_pairs
+from ksame.audit.inputs import (
+    AttackInputs,
+    AuditOptions,
+    AuditRequest,
+    EmbeddedPairs,
+    Gallery,
+    build_gallery,
+    embed_pairs,
+)
 from ksame.audit.pairing import Claim, FacePairs, check_counts, find_private, pair_faces, read_claim
 from ksame.audit.report.result import ImagePair, Report, audit_record
 from ksame.audit.suite import run_attacks
 from ksame.audit.utility import detection_rate, face_columns, measures, missing_notes
-from ksame.core.arrays import ProgressCallback
 from ksame.core.context import parallel_map
 from ksame.core.errors import UsageError
 from ksame.core.geometry import with_ring
@@ -38,17 +45,10 @@ def audit(
     release: str | Path,
     *,
     originals: str | Path | Sequence[str | Path],
-    gallery: str | Path | None = None,
     attackers: str | Sequence[str] = "all",
     private: str | Path | None = None,
-    subjects: str | None = None,
-    labels: str | Path | None = None,
-    other: str | Path | None = None,
     k: int | None = None,
-    show_originals: bool = False,
-    frames: int | None = 300,
-    jobs: int | None = None,
-    progress: ProgressCallback | None = None,
+    **options: Unpack[AuditOptions],
 ) -> Report:
     """Attack a release with several recognisers, and measure the utility of what was published.
 
@@ -58,29 +58,15 @@ def audit(
         A release folder, or any folder of de-identified photos or videos that kept their names.
     originals : path or several
         The photos or videos it was made from.
-    gallery : path, optional
-        What the attacker has instead of the originals: other photos of these people, and strangers.
-        Strangers alone join the originals.
     attackers : str or sequence
         Names of recognisers, .onnx files, or ``all``.
     private : path, optional
         The private folder; by default ``RELEASE.private`` if it is there. Without it attacks can be
         scored only where file names were kept.
-    subjects : str, optional
-        How the photos of the gallery show who they are, and all photos where there is no private folder:
-        ``prefix``, ``folder`` or a csv. Photos of the gallery that do not follow it show strangers.
-    labels : path, optional
-        A csv with a row for each person: gender, age, ethnicity; by default ``info.csv`` of the originals.
-    other : path, optional
-        A second release of the same people, with its private folder next to it: both are compared.
     k : int, optional
-        The k that a folder without a certificate is supposed to have.
-    show_originals : bool
-        Show faces of originals in the report, which must then stay as private as they are.
-    frames : int, optional
-        Number of frames of each video to audit, evenly spread; None: all.
-    jobs, progress
-        See ``ksame.analysis.photos.analyse_photos``.
+        The k that a folder without a certificate should have.
+    **options
+        See ``AuditOptions``.
 
     Examples
     --------
@@ -98,20 +84,7 @@ def audit(
     if not claim.files:
         raise UsageError(f"There are no images in {release}: nothing can be attacked.")
     has_videos = bool(claim.videos)
-    request = AuditRequest(
-        recognisers=recognisers,
-        originals=folders,
-        private=secret,
-        gallery=gallery,
-        subjects=subjects,
-        labels=labels,
-        other=other,
-        show_originals=show_originals,
-        frames=frames,
-        notes=notes,
-        jobs=jobs,
-        progress=progress,
-    )
+    request = AuditRequest(recognisers, folders, secret, notes, **options)
     if not has_videos:
         return _audit_photos(claim, request)
     from ksame.audit.video.video_audit import audit_videos, merge_reports  # here: it brings the tracking
@@ -150,10 +123,7 @@ def _audit_photos(claim: Claim, request: AuditRequest) -> Report:
         notes += _match_notes(claim, sources, request)
     runtime.unload(*weights.CATALOGUE)  # the detectors need 0.6 GB for large images
     return Report(
-        certificate=claim.certificate,
-        checks=claim.checks,
-        unchecked=claim.unchecked,
-        broken=claim.broken,
+        **claim.verification,
         results=tuple(results),
         utility=table,
         detected=detection_rate(map(io.read_photo, claim.distinct), jobs=request.jobs),

@@ -16,7 +16,7 @@ from ksame.cli.shell import Json, Quiet, app, confirm, print_json, progress, say
 from ksame.cli.summary import describe_method, print_result, summary
 from ksame.core.checkpoint import Checkpoint
 from ksame.core.context import ENGINES, Context
-from ksame.core.errors import KSameError, UsageError
+from ksame.core.errors import KSameError, UsageError, WeightsError
 from ksame.methods import AD_HOC, METHODS, Method
 from ksame.models.recognisers import RECOGNISERS, VERIFIERS
 from ksame.pipeline import Medium, Output, find_media, find_method, route
@@ -45,8 +45,11 @@ def run(
         bool, typer.Option("--accept-no-guarantee", help="Allow the ad hoc methods, which promise nothing.")
     ] = False,
     verifiers: Annotated[
-        str, typer.Option(help="Recognisers that judge candidates for new faces, separated by commas.")
-    ] = ",".join(VERIFIERS.identity),
+        str | None,
+        typer.Option(
+            help=f"Recognisers that judge candidates for new faces [{','.join(VERIFIERS.identity)}]."
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Repeat a run; keep it as secret as the mapping.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Workers [one per core].")] = None,
     engine: Annotated[str, typer.Option(help=f"What the workers are: {', '.join(ENGINES)}.")] = "threads",
@@ -60,8 +63,9 @@ def run(
     """Make a certified release from photos or videos."""
     began = time.monotonic()
     given = {name: value for name, value in options.items() if value is not None and value != []}
-    fixed: dict[str, Any] = {"jobs": jobs, "engine": engine, "verifiers": _parse_verifiers(verifiers)}
     media, chosen, published = _choose(inputs, method, publish, accept_no_guarantee, given)
+    judges = _parse_verifiers(verifiers, chosen)
+    fixed: dict[str, Any] = {"jobs": jobs, "engine": engine, "verifiers": judges}
     if resume and not overwrite and (output / CERTIFICATE).is_file():
         raise UsageError(f"There is nothing to resume: {output} is finished.")
     out, secret = open_folders(output, private, inputs=inputs, overwrite=overwrite, dry_run=dry_run)
@@ -77,7 +81,8 @@ def run(
         certificate = None if dry_run else verify(out, private=secret).certificate
     except KSameError as error:
         # What was found is kept where trying again makes sense: on a full disk, or when resuming.
-        if checkpoint and not resume and error.exit_code != 1:
+        useless = error.exit_code != 1 or isinstance(error, WeightsError)
+        if checkpoint and not resume and useless:
             checkpoint.remove()
         raise
     if checkpoint:
@@ -108,8 +113,12 @@ def _choose(
     return route(media, chosen, publish, options)
 
 
-def _parse_verifiers(names: str) -> tuple[str, ...]:
-    """Return the recognisers that are named, or say which there are."""
+def _parse_verifiers(names: str | None, method: Method[Any]) -> tuple[str, ...]:
+    """Return the recognisers that are named, or say which there are; none: those of the run."""
+    if names is None:
+        return ()
+    if not method.uses_verifiers:
+        raise UsageError(f"{method.name} asks no verifiers: leave out --verifiers.")
     chosen = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     for name in chosen or ("",):
         if name not in RECOGNISERS:
@@ -133,9 +142,10 @@ def verify_command(
             warn(f"not checked: {what}")
         say(("Verified as far as listed.", "bold"), f" The claim: {result.certificate['claim']}")
     if as_json:
-        keys = ("k", "bound", "method", "publish", "kind", "claim")
+        keys = ("k", "bound", "publish", "kind", "claim")
         print_json(
-            {key: result.certificate[key] for key in keys}
+            {"method": result.certificate["method"]["name"]}
+            | {key: result.certificate[key] for key in keys}
             | {"checks": list(result.checks), "unchecked": list(result.unchecked), "exit_code": 0}
         )
 

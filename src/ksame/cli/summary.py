@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ksame.analysis import subjects as people
+from ksame.analysis.identify import subject_table
 from ksame.cli.shell import confirm, print_json, say, say_table, warn
 from ksame.core.context import Context
 from ksame.io import VIDEO_SUFFIXES
@@ -165,7 +165,7 @@ def _print_videos(release: Release, figures: Mapping[str, Any], *, done: bool) -
 def _print_people(release: Release, max_count: int = 20) -> None:
     """Show who was taken for one person: those linked loosely first, then by the number of photos."""
     mapping = [row for row in release.private.mapping if row.output not in release.clips]
-    ranked = people.subject_table([row.subject for row in mapping], [row.input for row in mapping], first=4)
+    ranked = subject_table([row.subject for row in mapping], [row.input for row in mapping], first=4)
     loose = set(release.private.settings.get("linked_loosely", ()))
     ranked.sort(key=lambda who: who.subject not in loose)  # stable: these are to be looked at first
     rows = []

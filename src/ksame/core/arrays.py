@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.intp]
@@ -17,10 +17,3 @@ RandomState = int | np.random.Generator | None
 ProgressCallback = Callable[[str, int, int], None]
 
 """Called with the name of the stage, the number of finished items and the total."""
-
-
-def frozen_copy(array: ArrayLike, dtype: Any = None) -> NDArray[Any]:
-    """Return a read-only copy, so that a validated object cannot be changed later."""
-    copy = np.array(array, dtype=dtype)
-    copy.flags.writeable = False
-    return copy

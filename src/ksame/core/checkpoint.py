@@ -93,6 +93,14 @@ class Checkpoint:
             file.write(json.dumps(line) + "\n")
 
 
+def file_stamp(pixels: object, effort: str) -> list[int]:
+    """Return what changes when a file, or how thoroughly it is searched, does; nothing for an array."""
+    if not isinstance(pixels, Path) or not pixels.is_file():
+        return []
+    stat = pixels.stat()
+    return [stat.st_size, stat.st_mtime_ns, int(effort == "full")]
+
+
 def _link_or_copy(source: Path, target: Path) -> None:
     """Hard-link a file; copy it where the file system has no links."""
     try:

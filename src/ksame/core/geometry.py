@@ -205,6 +205,43 @@ def register(rgb: NDArray[np.uint8], points: FloatArray, *, scale: float = 1.0) 
     return crop(rgb, to_frame(points) * scale, *FRAME.size(scale))
 
 
+def register_faces(rgb: NDArray[np.uint8], points: FloatArray, *, scale: float = 1.0) -> NDArray[np.uint8]:
+    """Return the faces with meshes (n, 468, 2), each registered on its own, (n, h, w, 3)."""
+    faces = np.empty((len(points), *FRAME.size(scale)[::-1], 3), np.uint8)
+    for row, mesh in enumerate(points):
+        faces[row] = register(rgb, mesh, scale=scale)
+    return faces
+
+
+def eye_distance_and_turn(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return eye distance and turn of the head, of meshes (..., 468, 2) or their five points (..., 5, 2).
+
+    The turn is that of the nose tip beside the middle of the eyes, in their distance: 0 is frontal.
+    """
+    five = points if points.shape[-2] == len(FRAME.five) else five_points(points)
+    eyes = five[..., 1, :] - five[..., 0, :]
+    apart = np.maximum(np.linalg.norm(eyes, axis=-1), 1e-9)
+    nose = five[..., 2, :] - five[..., :2, :].mean(axis=-2)
+    return apart, np.abs((nose * eyes).sum(axis=-1)) / apart**2
+
+
+def distinct_meshes(points: FloatArray, rows: IntArray) -> IntArray:
+    """Return the rows of meshes (n, 468, 2) without those that lie on an earlier one."""
+    kept: list[int] = []
+    apart, _ = eye_distance_and_turn(points)
+    for row in rows.tolist():
+        away = np.linalg.norm(points[kept, NOSE_TIP] - points[row, NOSE_TIP], axis=1)
+        if not (away < 0.5 * np.maximum(apart[kept], apart[row])).any():
+            kept.append(row)
+    return np.array(kept, dtype=np.intp)
+
+
+def replaced_boxes(points: FloatArray) -> FloatArray:
+    """Return the boxes (n, 4) of what is replaced where faces have meshes (n, 468, 2)."""
+    around = with_ring(points)
+    return np.hstack([around.min(axis=1), around.max(axis=1)])
+
+
 @dataclass(frozen=True, eq=False)
 class Raster:
     """A triangle mesh rasterised on a pixel grid: the covered pixels and their barycentric coordinates.

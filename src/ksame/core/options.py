@@ -17,7 +17,8 @@ def option(
     about: str,
     *,
     choices: Collection[str] | None = None,
-    or_path: Collection[str] = (),
+    or_path: Collection[str] | None = None,
+    only: str | None = None,
 ) -> Any:
     """Return a dataclass field that is an option.
 
@@ -31,8 +32,11 @@ def option(
         Its possible values, where they are a registry; those of a ``Literal`` are known.
     or_path : collection of str, optional
         The words that it may be; anything else is a path, which no certificate shows.
+    only : str, optional
+        The one output, portrait or scene, on which it has an effect.
     """
-    return field(default=default, metadata={"about": about, "choices": choices, "or_path": or_path})
+    metadata = {"about": about, "choices": choices, "or_path": or_path, "only": only}
+    return field(default=default, metadata=metadata)
 
 
 class Options:
@@ -46,6 +50,17 @@ class Options:
                 raise UsageError(
                     f"There is no {one.name.replace('_', ' ')} {value!r}: choose one of {', '.join(choices)}."
                 )
+
+    def check(self, publish: str) -> None:
+        """Refuse, before any work, a path that leads nowhere, and an option without effect on an output."""
+        for one in self.option_fields():
+            flag, value = f"--{one.name.replace('_', '-')}", getattr(self, one.name)
+            only = one.metadata["only"]
+            if only not in (None, publish) and value != one.default:
+                raise UsageError(f"{flag} has an effect on {only}s only: leave it out.")
+            for path in _paths(value, one.metadata["or_path"]):
+                if not path.exists():
+                    raise UsageError(f"{flag}: there is no file or folder {str(path)!r}.")
 
     @classmethod
     def option_fields(cls) -> Iterator[Field[Any]]:
@@ -79,9 +94,16 @@ class Options:
         """Return the options by name for a certificate: a path, which may name people, is ``custom``."""
         words = {one.name: one.metadata["or_path"] for one in self.option_fields()}
         return {
-            name: "custom" if words[name] and value not in words[name] else value
-            for name, value in self.settings().items()
+            name: "custom" if _paths(value, words[name]) else value for name, value in self.settings().items()
         }
+
+
+def _paths(value: Any, words: Collection[str] | None) -> list[Path]:
+    """Return the paths in the value of an option; ``words`` are none, and without them nothing is."""
+    if words is None or value is None:
+        return []
+    values = [value] if isinstance(value, str | Path) else value
+    return [Path(one) for one in values if str(one) not in words]
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Untrusted names: display file names and labels safely, write them to csv, fit them to a file system.
+"""Untrusted names: display file names and labels safely, write them to csv.
 
 A name may contain anything but a slash: terminal escapes, line breaks, bidirectional marks, bytes that are
 not UTF-8, a spreadsheet formula.
@@ -7,8 +7,6 @@ not UTF-8, a spreadsheet formula.
 from __future__ import annotations
 
 import csv
-import hashlib
-import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -16,17 +14,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 __all__ = [
-    "MAX_NAME_BYTES",
     "csv_cell",
     "csv_value",
-    "fit_name",
     "make_visible",
     "read_csv",
     "shorten",
     "write_csv",
 ]
 
-MAX_NAME_BYTES = 255  # bytes of a file name, on all common file systems
 # control characters, formatting marks (bidirectional, zero width), surrogates, line and paragraph separators
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _FORMULA = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # first characters of a formula, also in full width
@@ -45,7 +40,7 @@ def make_visible(text: str) -> str:
     >>> print(make_visible("a\x1b[31m\n\u202eb"), make_visible("Zo\u00eb \u05d0.jpg"), make_visible("\udcff"))
     a\x1b[31m\n\u202eb Zoë א.jpg \xff
     """
-    if text.isascii() and text.isprintable():
+    if text.isprintable():  # nothing invisible, and no space but the plain one
         return text
     return "".join(map(_escape, text))
 
@@ -110,20 +105,3 @@ def read_csv(path: Path) -> Iterator[dict[str, str]]:
                 yield {column: csv_value(cell) for column, cell in row.items()}
         except (csv.Error, TypeError) as error:  # TypeError: more or fewer cells than columns
             raise ValueError(f"{path.name} is not a csv that ksame wrote") from error
-
-
-def fit_name(path: str, ending: str) -> str:
-    """Return path + ending; a file name that is too long is cut and made unique by a hash.
-
-    Examples
-    --------
-    >>> fit_name("images/a", ".png"), len(fit_name(300 * "a", ".png"))
-    ('images/a.png', 255)
-    """
-    folder, slash, name = path.rpartition("/")
-    if len(os.fsencode(name + ending)) <= MAX_NAME_BYTES:
-        return path + ending
-    ending = f"-{hashlib.blake2b(os.fsencode(name), digest_size=4).hexdigest()}{ending}"
-    while len(os.fsencode(name + ending)) > MAX_NAME_BYTES:
-        name = name[:-1]  # by characters: half of a UTF-8 sequence would not be text
-    return folder + slash + name + ending

@@ -4,11 +4,11 @@ Photos are read by Pillow, upright and in sRGB (docs/decisions/0001), videos fra
 their own clock. A folder is written completely or not at all (docs/decisions/0002).
 """
 
+from ksame.core.folders import publish_folder
 from ksame.io.audio import audio_hashes
 from ksame.io.clip import Clip, ClipFrame
 from ksame.io.metadata import metadata_of
-from ksame.io.photo_write import clear_partial, decode, encode, encode_png, publish_folder
-from ksame.io.photos import read_photo, read_preview
+from ksame.io.photos import decode, encode, encode_png, read_photo, read_preview
 from ksame.io.sources import (
     PHOTO_SUFFIXES,
     VIDEO_SUFFIXES,
@@ -30,7 +30,6 @@ __all__ = [
     "FoundFile",
     "WrittenVideo",
     "audio_hashes",
-    "clear_partial",
     "decode",
     "encode",
     "encode_png",

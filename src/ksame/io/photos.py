@@ -1,4 +1,4 @@
-"""Read photos as a viewer would show them: upright, in sRGB, 8 bits."""
+"""Read photos as a viewer would show them, upright, in sRGB, 8 bits; encode images without metadata."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageCms, UnidentifiedImageError
@@ -182,3 +183,57 @@ def read_pixels(source: Source) -> NDArray[np.uint8]:
     if rgb.dtype != np.uint8 or rgb.ndim not in (2, 3) or (rgb.ndim == 3 and rgb.shape[2] != 3):
         raise InputError(f"{source.name} must be (h, w, 3) or (h, w) uint8. Got {rgb.shape} {rgb.dtype}")
     return np.ascontiguousarray(rgb if rgb.ndim == 3 else np.repeat(rgb[..., None], 3, axis=2))
+
+
+def encode_png(rgb: NDArray[np.uint8]) -> bytes:
+    """Encode an image as PNG: equal pixels give equal bytes, without metadata.
+
+    Examples
+    --------
+    >>> from ksame.io import metadata_of
+    >>> metadata_of(encode_png(np.zeros((2, 2, 3), np.uint8)))
+    []
+    """
+    return encode(rgb, ".png")
+
+
+_SETTINGS = {  # parameters, and the longest side in pixels that the format or its library supports
+    ".jpeg": ([cv2.IMWRITE_JPEG_QUALITY, 95], 65_500),
+    ".jpg": ([cv2.IMWRITE_JPEG_QUALITY, 95], 65_500),
+    ".png": ([cv2.IMWRITE_PNG_COMPRESSION, 4], 1_000_000),
+    ".webp": ([cv2.IMWRITE_WEBP_QUALITY, 95], 16_383),
+}
+
+
+def encode(rgb: NDArray[np.uint8], suffix: str) -> bytes:
+    """Encode an image as ``.png``, ``.jpg``, ``.jpeg`` or ``.webp``, the types ``metadata_of`` can check.
+
+    Parameters
+    ----------
+    rgb : (h, w, 3) uint8
+        The image.
+    suffix : str
+        The suffix of the file's name, in upper or lower case.
+    """
+    if suffix.lower() not in _SETTINGS:
+        raise UsageError(f"Images are written as {', '.join(sorted(_SETTINGS))}. Got {suffix!r}.")
+    if rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.dtype != np.uint8 or not rgb.size:
+        raise UsageError(f"An image must be (h, w, 3) uint8. Got {rgb.shape} {rgb.dtype}.")
+    parameters, side_max = _SETTINGS[suffix.lower()]
+    bgr = np.ascontiguousarray(rgb[:, :, ::-1])
+    done, data = cv2.imencode(suffix.lower(), bgr, parameters) if max(rgb.shape) <= side_max else (False, b"")
+    if not done:
+        raise UsageError(f"An image of {rgb.shape[1]} x {rgb.shape[0]} is too large for {suffix}.")
+    return bytes(data)
+
+
+def decode(data: bytes) -> NDArray[np.uint8]:
+    """Return the pixels (h, w, 3) of a file that ``encode`` made, as a reader will see them.
+
+    Examples
+    --------
+    >>> decode(encode_png(np.full((1, 1, 3), (1, 2, 3), np.uint8))).tolist()
+    [[[1, 2, 3]]]
+    """
+    bgr = np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR), np.uint8)
+    return np.ascontiguousarray(bgr[:, :, ::-1])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core.errors import InputError, UsageError
+from ksame.core.folders import is_release_folder
 
 HEIC_SUFFIXES = frozenset({".heic", ".heif"})
 _PHOTO_SUFFIXES = frozenset(
@@ -203,16 +204,6 @@ def _walk(folder: Path, visited: set[str]) -> Iterator[Path]:
         visible = [Path(current, name) for name in sorted(folders) if not name.startswith(".")]
         folders[:] = [path.name for path in visible if not is_release_folder(path) and is_new(path)]
         yield from (Path(current, name) for name in sorted(files) if not name.startswith("."))
-
-
-def is_release_folder(folder: Path) -> bool:
-    """Whether ksame wrote this folder: a release, its private folder, or a partial one."""
-    try:
-        inside = {path.name for path in folder.iterdir()}
-    except OSError:  # reported when it is searched
-        return False
-    ours = "certificate.json" in inside or {"mapping.csv", "settings.json"} <= inside
-    return ours or folder.suffix in (".private", ".partial")
 
 
 def _labels(roots: Iterable[Path]) -> dict[Path, str]:

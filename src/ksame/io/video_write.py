@@ -28,10 +28,10 @@ from av.video.reformatter import ColorRange, Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
 from ksame.core.errors import InputError, KSameError, UsageError
+from ksame.core.folders import sync_to_disk
 from ksame.core.parallel import prefetch
 from ksame.io.audio import copy_audio, disguise_audio
 from ksame.io.clip import RGB, Clip, ClipFrame
-from ksame.io.photo_write import sync_to_disk
 from ksame.io.video_pixels import frame_planes, pixel_format_of
 
 Audio = Literal["keep", "drop", "disguise"]

@@ -80,6 +80,10 @@ class Method(Options, ABC, Generic[People]):
     """Size of registered faces relative to the canonical frame; None: that of the photos."""
     scene_assumption: ClassVar[str | None] = None
     """What a scene still shows of a person, whatever the method does to the face."""
+    uses_subjects: ClassVar[bool] = True
+    """Whether it matters who is the same person; if not, every face counts as a person."""
+    uses_verifiers: ClassVar[bool] = False
+    """Whether recognisers judge candidates for the new faces."""
 
     def networks(self, context: Context) -> tuple[str, ...]:
         """Return the weights that the method needs: a run that lacks one fails before it begins."""

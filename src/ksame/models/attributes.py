@@ -7,9 +7,9 @@ method preserves. They are not facts about a person. Accuracy is stated in ``MOD
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import cv2
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "UNSURE",
     "Attributes",
     "age_band",
+    "age_bands",
     "measure_skin",
     "predict_age",
     "predict_face_attributes",
@@ -112,6 +113,15 @@ class Attributes:
         """Return the number of faces."""
         return len(self.age)
 
+    @classmethod
+    def join(cls, parts: Iterable[Attributes]) -> Self:
+        """Return the attributes of several sets of faces in one."""
+        done = list(parts)
+        columns = {f.name: np.concatenate([getattr(p, f.name) for p in done]) for f in fields(cls)[:-1]}
+        return cls(
+            **columns, sure={name: np.concatenate([p.sure[name] for p in done]) for name in done[0].sure}
+        )
+
     def column(self, name: str) -> NDArray[np.str_]:
         """Return one label per face for ``gender``, ``age`` (its band) or ``expression``.
 
@@ -120,7 +130,7 @@ class Attributes:
         """
         if name not in ("gender", "age", "expression"):
             raise UsageError(f"There is no label {name!r}: choose one of gender, age, expression.")
-        labels = _bands(self.age) if name == "age" else getattr(self, name)
+        labels = age_bands(self.age) if name == "age" else getattr(self, name)
         return np.where(self.sure[name], labels, UNSURE)
 
 
@@ -134,7 +144,7 @@ def age_band(age: float) -> str:
     """
     if not 0 <= age < np.inf:
         raise UsageError(f"age must be a number of years of at least 0. Got {age}.")
-    return str(_bands(np.array([age]))[0])
+    return str(age_bands(np.array([age]))[0])
 
 
 def predict_face_attributes(rgb: ArrayLike, points: ArrayLike) -> Attributes:
@@ -207,7 +217,8 @@ def _probability(logit: FloatArray) -> FloatArray:
     return probability
 
 
-def _bands(age: FloatArray) -> NDArray[np.str_]:
+def age_bands(age: FloatArray) -> NDArray[np.str_]:
+    """Return the band of each apparent age (n,); see ``age_band``."""
     return np.array(AGE_BANDS)[np.digitize(age, _AGE_BAND_EDGES)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 __all__ = ["CATALOGUE", "Carrier", "Weight"]
@@ -37,11 +36,6 @@ class Weight:
     size: int
     licence: str
     non_commercial: bool = False
-
-    @property
-    def filename(self) -> str:
-        """The file's name in the cache."""
-        return self.name + Path(self.member or self.carrier.file).suffix
 
 
 # fmt: off

@@ -21,7 +21,7 @@ from typing import IO
 
 import platformdirs
 
-from ksame.core import scratch
+from ksame.core import folders
 from ksame.core.errors import UsageError, WeightsError
 from ksame.models.catalogue import CATALOGUE, Weight
 from ksame.models.download import download_package, failure_reason, rejected_digest
@@ -53,7 +53,7 @@ def folder() -> Path:
 def cached(name: str) -> Path | None:
     """Return the file if it is in the cache and undamaged, else None; the network is not used."""
     weight = _weight(name)
-    file = folder() / weight.filename
+    file = _file(weight)
     if file in _verified and file.exists():
         return file
     if not file.is_file() or _sha256(file) != weight.sha256:
@@ -74,7 +74,7 @@ def path(name: str) -> Path:
         found = cached(name)
         if found is None:
             _fetch(_weight(name))
-            found = folder() / _weight(name).filename
+            found = _file(_weight(name))
         return found
 
 
@@ -125,7 +125,7 @@ def unfinished() -> Iterator[Path]:
     """Yield an empty folder in the cache for files that are moved to their place once they are complete."""
     home = folder()
     home.mkdir(parents=True, exist_ok=True)
-    with scratch.scratch_folder(home, UNFINISHED) as room:
+    with folders.scratch_folder(home, UNFINISHED) as room:
         yield room
 
 
@@ -133,6 +133,11 @@ def _weight(name: str) -> Weight:
     if name not in CATALOGUE:
         raise UsageError(f"There is no weight {name!r}: choose one of {', '.join(CATALOGUE)}.")
     return CATALOGUE[name]
+
+
+def _file(weight: Weight) -> Path:
+    """Return where the cache has a weight, whether it is there or not."""
+    return folder() / (weight.name + Path(weight.member or weight.carrier.file).suffix)
 
 
 def _offline() -> bool:
@@ -162,14 +167,14 @@ def _not_fetched(weight: Weight, why: str) -> WeightsError:
 def _install(weight: Weight, stream: IO[bytes]) -> Path:
     """Copy into the cache under another name, check, then rename: no reader ever sees a partial file."""
     with unfinished() as room:
-        partial = room / weight.filename
+        partial = room / _file(weight).name
         with partial.open("wb") as out:
             partial.chmod(0o600)
             shutil.copyfileobj(stream, out)
         digest = _sha256(partial)
         if digest != weight.sha256:
             raise WeightsError(_mismatch(weight, digest, weight.sha256))
-        target = partial.replace(folder() / weight.filename)
+        target = partial.replace(_file(weight))
         _verified.add(target)
         return target
 

@@ -14,8 +14,7 @@ from scipy.spatial.distance import pdist
 
 from ksame.core.arrays import FloatArray, RandomState
 from ksame.core.errors import UsageError
-from ksame.core.partition_type import Partition
-from ksame.partition.subject_codes import SubjectCodes
+from ksame.core.partition_type import Partition, SubjectCodes
 
 Linkage = Literal["ward", "single", "complete", "average"]
 

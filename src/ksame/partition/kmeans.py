@@ -8,8 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from ksame.core.arrays import FloatArray, IntArray, RandomState
 from ksame.core.errors import UsageError
-from ksame.core.partition_type import Partition
-from ksame.partition.subject_codes import SubjectCodes
+from ksame.core.partition_type import Partition, SubjectCodes
 
 _BLOCK_ROWS = 1024  # rows of the distance matrix computed at a time
 _CANDIDATE_CENTRES = 16  # nearest open centres that a round of the assignment considers per subject

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ksame.core.arrays import RandomState
-from ksame.core.partition_type import Partition
+from ksame.core.partition_type import Partition, SubjectCodes
 from ksame.partition.remaining import RemainingCodes
-from ksame.partition.subject_codes import SubjectCodes
 
 
 def ksame(

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist, squareform
 
 from ksame.core.arrays import FloatArray, IntArray
-from ksame.core.partition_type import Partition
-from ksame.partition.subject_codes import SubjectCodes
+from ksame.core.partition_type import Partition, SubjectCodes
 
 _MAX_DISTANCES = 2**22  # distances held in memory at a time
 

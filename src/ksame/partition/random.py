@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ksame.core.arrays import RandomState
-from ksame.core.partition_type import Partition
-from ksame.partition.subject_codes import SubjectCodes
+from ksame.core.partition_type import Partition, SubjectCodes
 
 
 def random(

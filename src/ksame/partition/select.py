@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ksame.core.arrays import FloatArray, IntArray, RandomState
 from ksame.core.errors import CannotGuarantee, UsageError
-from ksame.core.partition_type import Partition
-from ksame.partition.subject_codes import SubjectCodes
+from ksame.core.partition_type import Partition, SubjectCodes
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,11 +36,15 @@ class Photos(Options):
 
     def identify(self, method: Method[Any], output: Output, context: Context) -> IdentifiedPhotos:
         """Find the faces of all photos and give each its subject."""
+        analyse = partial(
+            analyse_photos, self.sources, context, scale=method.registered_scale, effort=output.effort
+        )
+        if not method.uses_subjects:
+            return IdentifiedPhotos.unlinked(analyse())
         hints = read_subject_hints(self.sources, self.subjects, method.k)
         if method.select is not None:
             check_label(method.select, hints.labels)
-        found = analyse_photos(self.sources, context, scale=method.registered_scale, effort=output.effort)
-        return identify_faces(found, hints, method.k, context)
+        return identify_faces(analyse(), hints, method.k, context)
 
     def plan(self, people: IdentifiedPhotos, method: Method[Any], context: Context) -> Plan:
         """Return the plan of the method."""
@@ -50,20 +55,21 @@ class Photos(Options):
     ) -> Release:
         """Return the release that a plan makes of photos."""
         published = output.files(people, plan, context)
-        guarantee = plan.guarantee
+        guarantee, source = plan.guarantee, people.subject_source
         if guarantee.k_anonymous and output.publish == "portrait":
             _check_portraits(published, people, method)
-        source = people.subject_source
+        if source.assumption is not None:
+            guarantee = guarantee.lower(because=source.assumption)
         networks = (*output.detectors, *source.recognisers, *plan.networks)
         return Release(
             files=published.files,
             inspect=published.inspect,
-            guarantee=guarantee.lower(because=source.assumption),
+            guarantee=guarantee,
             method=method,
             publish=output.publish,
             networks=tuple(dict.fromkeys(networks)),
             details={
-                "subjects": source.how,
+                **({"subjects": source.how} if method.uses_subjects else {}),
                 "unusable_faces": sum(map(len, people.photos.unusable)),
                 **published.public,
                 **plan.public,
@@ -79,7 +85,7 @@ class Photos(Options):
                     )
                 ),
                 settings={
-                    "subjects": source.how,
+                    **({"subjects": source.how} if method.uses_subjects else {}),
                     "linked_loosely": list(source.loose),
                     "notes": list(plan.notes),
                     **output.settings(),

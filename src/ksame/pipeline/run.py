@@ -85,7 +85,7 @@ def release_of(
     return replace(
         release,
         guarantee=guarantee,
-        verifiers=tuple(name for name in context.verifiers if name in release.networks),
+        verifiers=context.verifiers if method.uses_verifiers else (),
         private=replace(
             release.private,
             settings={"method": {"name": method.name, **method.settings()}, "publish": output.publish}
@@ -161,7 +161,9 @@ def route(
     done: dict[str, Any] = route_options(
         options, owners, f"{method.name} for {kinds}, published as {output.publish},"
     )
-    return [done[medium.medium] for medium in media], done["method"], done["output"]
+    routed = [done[medium.medium] for medium in media], done["method"], done["output"]
+    _check(*routed)
+    return routed
 
 
 def find_method(name: str) -> Method[Any]:
@@ -198,8 +200,12 @@ def find_media(inputs: Sequence[ImageInput], *, in_order: bool = False) -> list[
 
 
 def _check(media: Sequence[Medium], method: Method[Any], output: Output) -> None:
-    """Refuse media that the method does not serve."""
+    """Refuse media that the method does not serve, and options that have no effect."""
+    for options in (method, output, *media):
+        options.check(output.publish)
     for medium in media:
+        if isinstance(medium, Photos) and medium.subjects != "auto" and not method.uses_subjects:
+            raise UsageError(f"{method.name} does not ask who is the same person: leave out --subjects.")
         if medium.medium not in method.media:
             able = ", ".join(name for name, one in METHODS.items() if medium.medium in one.media)
             raise UsageError(f"{method.name} does not work on {medium.medium}: choose {able}.")

@@ -14,10 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from ksame import io
 from ksame.core.errors import Failure, InputError, UsageError
+from ksame.core.folders import MAX_NAME_BYTES, clear_partial, publish_folder
 from ksame.core.guarantee import Guarantee
-from ksame.core.text import MAX_NAME_BYTES
 from ksame.methods.base import Method
 from ksame.models import weights
 from ksame.release.manifest import MANIFEST, manifest_text, read_manifest
@@ -187,7 +186,7 @@ class Release:
         # only after: a crash leaves either release with its own mapping.
         parts: list[Path] = []
         try:
-            io.publish_folder(out, write, overwrite=overwrite)
+            publish_folder(out, write, overwrite=overwrite)
             for part in parts:
                 part.replace(part.with_suffix(""))
             for name, text in self.private.attachments.items():
@@ -293,7 +292,7 @@ def check_folders(
 
 def clear_unfinished(out: Path, secret: Path) -> None:
     """Remove what a run that was killed had begun to write for these folders, but for its journal."""
-    alone = io.clear_partial(out)
+    alone = clear_partial(out)
     for name in PRIVATE_FILES if alone else ():
         (secret / f"{name}.part").unlink(missing_ok=True)
 

@@ -14,7 +14,6 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame.analysis.photos import replaced_boxes
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import (
@@ -25,6 +24,7 @@ from ksame.core.geometry import (
     MOUTH_RIGHT,
     NOSE_TIP,
     PORTRAIT_FACE_XYXY,
+    replaced_boxes,
     separate_lips,
     with_ring,
 )

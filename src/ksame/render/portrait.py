@@ -1,4 +1,4 @@
-"""Draw the mean face of a group, and portraits of it."""
+"""Draw the mean face of a group and portraits of it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ from ksame.core.geometry import (
 
 FloatImage = NDArray[np.float32]
 
-FEATHER_EYE_DISTANCES = 0.1  # width of the soft edge, in distances between the eyes
-OUTLIER_GREY_LEVELS = 24.0  # grey levels: a member this far from the group's median counts half
-MIN_MEMBER_WEIGHT = 0.25  # of another's weight: of a pixel one person may have 4/5 at k = 2, half at k = 5
+FEATHER_EYE_DISTANCES = 0.1  # width of the soft edge, in interocular distances
+OUTLIER_GREY_LEVELS = 24.0  # difference from the group's median at which a member has half the weight
+MIN_MEMBER_WEIGHT = (
+    0.25  # relative to others: one member contributes at most 4/5 of a pixel at k = 2, 1/2 at 5
+)
 
 
 class Surrogate(NamedTuple):
-    """A face that is nobody's: its picture on the (scaled) canonical frame, and its landmarks there."""
+    """A surrogate face: its image on the (scaled) canonical frame and its landmarks there."""
 
     rgb: NDArray[np.uint8]  # (h, w, 3)
     shape: FloatArray  # (m, 2), in pixels of rgb
@@ -37,16 +39,16 @@ class Surrogate(NamedTuple):
 def draw_mean_face(
     rgb: NDArray[np.uint8], shapes: FloatArray, shares: FloatArray, triangles: IntArray
 ) -> Surrogate:
-    """Draw the weighted mean of faces: mean shape, and mean picture on that shape.
+    """Draw the weighted mean of faces: the mean image on the mean shape.
 
     Parameters
     ----------
     rgb : (n, h, w, 3)
-        Registered pictures.
+        Registered images.
     shapes : (n, m, 2)
         Their landmarks on the canonical frame.
     shares : (n,)
-        How much of each; they sum to 1.
+        Weights, which sum to 1.
     triangles : (t, 3)
         The mesh.
     """
@@ -67,16 +69,16 @@ def draw_mean_face(
 def apply_variation(
     face: Surrogate, moved: FloatArray, change: FloatImage, at: FloatArray, triangles: IntArray
 ) -> Surrogate:
-    """Return a face with another shape and colours added: a code's difference made visible.
+    """Change the shape and colours of a face by the offsets of a code.
 
     Parameters
     ----------
     face : Surrogate
-        What it starts from.
+        The face to change.
     moved : (m, 2)
-        The new landmarks, in pixels of the face's picture.
+        The new landmarks, in pixels of the face's image.
     change : (h', w', 3)
-        What is added, on a mesh of its own with landmarks ``at`` (m, 2).
+        Colours to add, on a mesh with landmarks ``at`` (m, 2).
     """
     height, width = face.rgb.shape[:2]
     raster = Raster.of(moved, triangles, width, height)
@@ -85,9 +87,9 @@ def apply_variation(
 
 
 def _typicality_weights(warped: Sequence[NDArray[np.uint8]]) -> FloatImage:
-    """Return (n, h, w): how much each member is like the others here.
+    """Return weights (n, h, w) by the similarity of each member to the others at a pixel.
 
-    Glasses, a fringe or a beard that only one has would show through as a ghost.
+    Glasses, a fringe or a beard of a single member would otherwise appear as a ghost.
     """
     grey = np.stack([cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in warped])
     n, _, width = grey.shape
@@ -101,9 +103,9 @@ def _typicality_weights(warped: Sequence[NDArray[np.uint8]]) -> FloatImage:
 
 
 def _open_mouth_weights(shapes: FloatArray, mean: FloatArray, size: tuple[int, int]) -> FloatImage:
-    """Return (n, h, w): inside mouth and eyes those count who have them open.
+    """Return weights (n, h, w) that prefer members with open mouth and eyes inside these regions.
 
-    A closed mouth has no teeth to average with another's, a closed eye no iris.
+    A closed mouth has no teeth to average, a closed eye no iris.
     """
     n = len(shapes)
     weights = np.ones((n, *size), np.float32)
@@ -122,7 +124,7 @@ def _open_mouth_weights(shapes: FloatArray, mean: FloatArray, size: tuple[int, i
 
 
 def fade_mask(ring: FloatArray, width: int, height: int, *, edge: float, inset: float) -> FloatImage:
-    """Return (height, width): 0 outside a ring and ``inset`` pixels within it, 1 after ``edge`` more."""
+    """Return a mask (height, width): 0 up to ``inset`` px within a ring, 1 from ``edge`` px further."""
     mask = np.zeros((height + 2, width + 2), np.uint8)
     hull = cv2.convexHull((ring + 1).round().astype(np.int32))
     cv2.fillConvexPoly(mask, hull, 1)
@@ -133,16 +135,16 @@ def fade_mask(ring: FloatArray, width: int, height: int, *, edge: float, inset: 
 
 
 def smoothstep(ramp: NDArray[Any]) -> NDArray[Any]:
-    """Return a ramp from 0 to 1 without a visible kink at either end."""
+    """Smooth a ramp from 0 to 1 at both ends."""
     smooth: NDArray[Any] = ramp * ramp * (3 - 2 * ramp)
     return smooth
 
 
 def draw_portrait(face: Surrogate) -> NDArray[np.uint8]:
-    """Return the face on a plain ground: the whole picture is a function of the surrogate alone."""
+    """Draw the face on a plain background; the image depends on the surrogate alone."""
     height, width = face.rgb.shape[:2]
     edge = FEATHER_EYE_DISTANCES * FRAME.eye_distance * width / FRAME.width
     ring = face.shape[list(OVAL)] if len(face.shape) > max(OVAL) else face.shape
-    # the outermost pixels are often hair or ground: the fade begins a little inside
+    # the outermost pixels are often hair or background: the fade begins slightly inside
     alpha = fade_mask(ring, width, height, edge=edge, inset=edge / 3)[..., None]
     return (alpha * face.rgb + (1 - alpha) * BACKGROUND_GREY).round().astype(np.uint8)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ksame.core.arrays import FloatArray, IntArray, RandomState
 from ksame.core.guarantee import Guarantee
 from ksame.core.partition_type import Partition
-from ksame.replace.codes import as_codes, refuse_real_faces, row_means, subject_index
+from ksame.replace.centroid import as_codes, refuse_real_faces, row_means, subject_index
 from ksame.replace.pairs import UnassignedCodes, as_pair_k, maps_to_own
 
 _MAX_TRIES = 10

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ksame.core.arrays import FloatArray, IntArray, RandomState
 from ksame.core.errors import CannotGuarantee, UsageError
 from ksame.core.guarantee import Guarantee
-from ksame.replace.codes import as_codes, find_real_faces, row_means, subject_index
+from ksame.replace.centroid import as_codes, find_real_faces, row_means, subject_index
 from ksame.replace.pairs import ClusterPair, UnassignedCodes, as_pair_k, maps_to_own
 
 _MAX_TRIES = 10

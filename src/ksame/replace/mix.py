@@ -12,7 +12,7 @@ from ksame.core.arrays import FloatArray, IntArray, RandomState
 from ksame.core.errors import CannotGuarantee, UsageError
 from ksame.core.guarantee import Guarantee
 from ksame.core.partition_type import Partition
-from ksame.replace.codes import as_codes, refuse_real_faces, row_means, subject_index
+from ksame.replace.centroid import as_codes, refuse_real_faces, row_means, subject_index
 
 MAX_WEIGHT_SHARE = 0.9
 """Greatest weight of one subject in a mixed face; above it the face is nearly that subject's own."""

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from ksame.core.arrays import FloatArray, IntArray, RandomState
 from ksame.core.errors import CannotGuarantee, UsageError
 from ksame.core.guarantee import Guarantee
-from ksame.replace.codes import as_codes, row_means, subject_index
+from ksame.replace.centroid import as_codes, row_means, subject_index
 
 POOL_SECRET_ASSUMPTION = "the pool is secret: with it, an attacker can try to reverse each of its {} shifts"
 

@@ -7,11 +7,10 @@ gives the texture on the mean shape, t = t_bar + Phi_t beta (3.9).
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from zipfile import BadZipFile
 
 import cv2
@@ -25,7 +24,8 @@ from ksame.core.faces import FaceSet
 from ksame.core.geometry import FRAME, MESH, Raster, align, procrustes, to_frame, transform, with_ring
 from ksame.spaces.eigen import principal_components
 
-TEXTURE_SCALE = 0.375  # size of the coded texture relative to the canonical frame: 96 x 120
+TEXTURE_SCALE = 0.375  # size of the coded texture relative to the canonical frame
+_TEXTURE_SIZE = round(FRAME.width * TEXTURE_SCALE), round(FRAME.height * TEXTURE_SCALE)  # width, height
 SHAPE_KEEP, TEXTURE_KEEP = 0.995, 0.98  # fractions of variance kept by the model
 
 
@@ -49,6 +49,19 @@ class AppearanceSpace:
         The mean texture at the resolution of the training images, with detail that the code cannot hold.
     nuisance : (a + b,) bool
         Components that carry light or head pose, by measurement; distances ignore them.
+
+    Attributes
+    ----------
+    weight : float
+        The shape weight r = sqrt(sum lambda_t / sum lambda_s), which balances the units (3.10).
+    small_shape : (m, 2)
+        The mean shape in pixels of the coded texture.
+    raster : Raster
+        It, rasterised.
+    ring_triangles : (u, 3) int
+        Triangles over the mesh and the ring of points around it.
+    digest : str
+        The sha256 of the model's arrays, which identifies it in a certificate.
     """
 
     shape: FloatArray
@@ -60,6 +73,28 @@ class AppearanceSpace:
     texture_variance: FloatArray
     detail: NDArray[np.uint8]
     nuisance: NDArray[np.bool_]
+    weight: float = field(init=False, repr=False)
+    small_shape: FloatArray = field(init=False, repr=False)
+    raster: Raster = field(init=False, repr=False)
+    ring_triangles: IntArray = field(init=False, repr=False)
+    digest: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Derive what every use of the model needs."""
+        total = hashlib.sha256()
+        for name in _ARRAYS:
+            total.update(np.ascontiguousarray(getattr(self, name)).tobytes())
+        derived: dict[str, Any] = {
+            "weight": float(np.sqrt(self.texture_variance.sum() / self.shape_variance.sum())),
+            "small_shape": self.shape * TEXTURE_SCALE,
+            "digest": total.hexdigest(),
+            "ring_triangles": self.triangles,
+        }
+        derived["raster"] = Raster.of(derived["small_shape"], self.triangles, *_TEXTURE_SIZE)
+        if len(self.shape) == MESH:  # other schemes have no ring
+            derived["ring_triangles"] = Delaunay(with_ring(self.shape)).simplices.astype(np.intp)
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def fit(
@@ -72,7 +107,7 @@ class AppearanceSpace:
         triangles = Delaunay(shape).simplices.astype(np.intp)
         flat = (shapes - shape).reshape(len(faces), -1)
         _, shape_axes, shape_variance = principal_components(flat, keep=shape_keep)
-        raster = Raster.of(shape * TEXTURE_SCALE, triangles, *_texture_size())
+        raster = Raster.of(shape * TEXTURE_SCALE, triangles, *_TEXTURE_SIZE)
         t = _textures(faces, raster)  # (n, 3p)
         texture, texture_axes, texture_variance = principal_components(t, keep=texture_keep)
         model = cls(
@@ -91,40 +126,12 @@ class AppearanceSpace:
             model, nuisance=find_nuisance_components(codes, measure_light_and_pose(shapes, t, raster.covered))
         )
 
-    @cached_property
-    def weight(self) -> float:
-        """The shape weight r = sqrt(sum lambda_t / sum lambda_s), which balances the units (3.10)."""
-        return float(np.sqrt(self.texture_variance.sum() / self.shape_variance.sum()))
-
-    @cached_property
-    def raster(self) -> Raster:
-        """The mean shape rasterised at texture scale."""
-        return Raster.of(self.small_shape, self.triangles, *_texture_size())
-
-    @cached_property
-    def ring_triangles(self) -> IntArray:
-        """Triangles over the mesh and the ring of points around it."""
-        return Delaunay(with_ring(self.shape)).simplices.astype(np.intp)
-
-    @cached_property
-    def digest(self) -> str:
-        """The sha256 of the model's arrays, which identifies it in a certificate."""
-        total = hashlib.sha256()
-        for field in fields(self):
-            total.update(np.ascontiguousarray(getattr(self, field.name)).tobytes())
-        return total.hexdigest()
-
     @property
     def deviation(self) -> FloatArray:
         """The standard deviation of each component of the code, (a + b,)."""
         both = np.concatenate([self.weight**2 * self.shape_variance, self.texture_variance])
         deviation: FloatArray = np.sqrt(both)
         return deviation
-
-    @property
-    def small_shape(self) -> FloatArray:
-        """The mean shape in pixels of the coded texture."""
-        return self.shape * TEXTURE_SCALE
 
     def encode(self, faces: FaceSet, *, nuisance: bool = False) -> FloatArray:
         """Return gamma, (n, a + b); components of light and pose are 0 unless ``nuisance`` [S 5.4.1]."""
@@ -179,7 +186,7 @@ class AppearanceSpace:
 
     def save(self, path: str | Path) -> None:
         """Write the model as npz without pickle, axes in half precision."""
-        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
         for name in ("shape_axes", "texture_axes", "texture"):
             arrays[name] = arrays[name].astype(np.float16)
         np.savez_compressed(path, allow_pickle=False, **arrays)
@@ -193,14 +200,16 @@ class AppearanceSpace:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a model; raise UsageError if the file is not one."""
-        names = [field.name for field in fields(cls)]
         try:
             with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in names}
+                arrays = {name: file[name] for name in _ARRAYS}
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise UsageError(f"{path} is not an appearance model: {error}.") from None
         single = {n: a.astype(np.float32) if a.dtype == np.float16 else a for n, a in arrays.items()}
         return cls(**single)
+
+
+_ARRAYS = tuple(one.name for one in fields(AppearanceSpace) if one.init)  # what a file of a model holds
 
 
 def landmarks_on_frame(faces: FaceSet) -> FloatArray:
@@ -235,13 +244,9 @@ def _mean_image(faces: FaceSet, shape: FloatArray, triangles: IntArray) -> NDArr
     return _extend_texture(mean.astype(np.float32), raster.covered).round().astype(np.uint8)
 
 
-def _texture_size() -> tuple[int, int]:
-    return round(FRAME.width * TEXTURE_SCALE), round(FRAME.height * TEXTURE_SCALE)
-
-
 def _textures(faces: FaceSet, raster: Raster) -> NDArray[np.float32]:
     """Return the shape-free textures (n, 3p) of faces in the p pixels that a mean shape covers."""
-    width, height = _texture_size()
+    width, height = _TEXTURE_SIZE
     # pixel centres: x_small = (x_big + 1/2) s - 1/2, with x_big = x_frame * width_big / FRAME.width
     shapes = landmarks_on_frame(faces) * TEXTURE_SCALE + (width / faces.rgb.shape[2] - 1) / 2
     t = np.empty((len(faces), int(raster.covered.sum()) * 3), np.float32)

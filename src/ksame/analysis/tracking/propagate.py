@@ -15,6 +15,7 @@ from ksame.core.geometry import (
     MESH,
     SKIN_POINTS,
     crop,
+    eye_distance_and_turn,
     five_points,
     mean_mesh,
     similarity,
@@ -29,7 +30,6 @@ __all__ = [
     "Tracklet",
     "detect_near",
     "estimate_motion",
-    "eye_distance_and_turn",
     "find_mesh_in_box",
     "fit_by_five_points",
     "fit_mesh_to_box",
@@ -59,7 +59,7 @@ SKIN_VIEW_REDUCTION = 8  # times smaller than the canonical frame is a face whos
 # where a face is half behind something: 2 where hair falls into it, or on one in the half light of a hood.
 OCCLUSION_THRESHOLDS, OCCLUDED_SPOTS_MAX = (0.5, 0.05), 4
 FRONTAL_TURN_MAX = (
-    0.3  # how far a head is turned at most whose turn nobody sees: see ``eye_distance_and_turn``
+    0.3  # how far a head is turned at most whose turn nobody sees: see ``geometry.eye_distance_and_turn``
 )
 OUTSIDE_SHARE_MAX = 0.25  # the share of a mesh that may be outside the picture
 OUTSIDE_PRESENCE_MAX = 0.9  # the presence of such a face at most: it is followed, not drawn
@@ -122,21 +122,6 @@ def mesh_box(mesh: FloatArray) -> FloatArray:
     return np.concatenate([ring.min(axis=-2), ring.max(axis=-2)], axis=-1)
 
 
-def eye_distance_and_turn(mesh: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the distance between the eyes and how far the head is turned, of meshes (..., 468, 2).
-
-    The turn is that of the nose tip beside the middle of the eyes, in their distance: 0 is frontal.
-    """
-    return _five_point_pose(five_points(mesh))
-
-
-def _five_point_pose(five: FloatArray) -> tuple[FloatArray, FloatArray]:
-    eyes = five[..., 1, :] - five[..., 0, :]
-    apart = np.maximum(np.linalg.norm(eyes, axis=-1), 1e-9)
-    nose = five[..., 2, :] - five[..., :2, :].mean(axis=-2)
-    return apart, np.abs((nose * eyes).sum(axis=-1)) / apart**2
-
-
 def union_box(a: FloatArray, b: FloatArray) -> FloatArray:
     """Return the smallest box (4,) that holds two."""
     return np.concatenate([np.minimum(a[:2], b[:2]), np.maximum(a[2:], b[2:])])
@@ -193,7 +178,7 @@ def fit_by_five_points(rgb: RGB, found: Boxes, mesh: FloatArray, presence: float
 
     So that it can be drawn: at that size the mean mesh is as good as one's own.
     """
-    apart, turn = _five_point_pose(found.five[0])
+    apart, turn = eye_distance_and_turn(found.five[0])
     small = MIN_DRAWN_EYE_DISTANCE_PX <= apart < SMALL_EYE_DISTANCE_PX and turn < FRONTAL_TURN_MAX
     if presence >= MIN_DRAWN_PRESENCE or found.score[0] < SMALL_FACE_MIN_SCORE or not small:
         return mesh, presence

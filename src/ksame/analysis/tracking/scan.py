@@ -27,7 +27,6 @@ from ksame.analysis.tracking.propagate import (
     Tracklet,
     detect_near,
     estimate_motion,
-    eye_distance_and_turn,
     fit_by_five_points,
     fit_mesh_to_box,
     is_same_face,
@@ -40,7 +39,7 @@ from ksame.analysis.tracking.propagate import (
 )
 from ksame.core.arrays import FloatArray
 from ksame.core.boxes import Boxes
-from ksame.core.geometry import MESH, transform
+from ksame.core.geometry import MESH, eye_distance_and_turn, transform
 from ksame.core.parallel import submit
 from ksame.models.landmarks import predict_meshes
 

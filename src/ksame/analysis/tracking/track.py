@@ -23,7 +23,6 @@ from ksame.analysis.tracking.observations import Observations
 from ksame.analysis.tracking.propagate import (
     MIN_DRAWN_EYE_DISTANCE_PX,
     MIN_DRAWN_PRESENCE,
-    eye_distance_and_turn,
     mesh_box,
     pack_meshes,
     unpack_meshes,
@@ -32,7 +31,7 @@ from ksame.analysis.tracking.scan import scan_video
 from ksame.analysis.tracking.smooth import MAX_REACH_FRAMES, smooth_meshes
 from ksame.core.arrays import FloatArray
 from ksame.core.errors import UsageError
-from ksame.core.geometry import MESH
+from ksame.core.geometry import MESH, eye_distance_and_turn
 
 __all__ = [
     "STATES",
@@ -53,7 +52,7 @@ ReadMeshesCallback = Callable[[NDArray[np.intp]], NDArray[Any]]
 STATES = ("seen", "followed", "filled", "covered")
 MAX_INTERPOLATED_FRAMES = 5  # pictures over which a mesh can be trusted that was not found but interpolated
 MIN_DRAWN_FRAMES = 3  # pictures: a face that is drawn for less than that would only flash up
-MAX_TURN = 0.5  # how far a head may be turned to be drawn: see ``propagate.eye_distance_and_turn``
+MAX_TURN = 0.5  # how far a head may be turned to be drawn: see ``geometry.eye_distance_and_turn``
 TOP_POINT, CHIN_POINT = 10, 152  # points of the mesh
 MIN_CODE_WIDTH_PX = 36.0  # px: the width of a face, with eyes about 16 px apart, whose code tells who it is
 SIZE_JUMP_LOG_MAX = 0.25  # logarithm of the factor by which a size may differ from those around it

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, ClassVar
 
 import cv2
 import pandas as pd
@@ -30,9 +30,18 @@ METHODS = ("ksame-m", "ksame-furthest")
 """The methods that are tried unless others are named: both are proved, and keep faces sharp."""
 SHOWN_KS = (2, 3, 5, 8, 10, 12, 15, 20)
 """The k of which the page shows pictures; the table has them all."""
-_REFERENCE = KSame(k=2)  # what a loss is compared with
 _OUTPUT = pipeline.Portraits()
 _MAX_SIDE_PX = 320  # px: pictures on the page are not larger
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reference(KSame):
+    """What a loss is compared with; every method is tried on faces of the size of the canonical frame."""
+
+    registered_scale: ClassVar[float | None] = 1.0  # pixel vectors of large photos would not fit in memory
+
+
+_REFERENCE = _Reference(k=2)
 
 
 def tune(

@@ -1,4 +1,4 @@
-"""The utility of a release: measures of published faces beside the originals [S 7, G5 5.3]."""
+"""The utility of a release: measures of published faces compared with the originals [S 7, G5 5.3]."""
 
 from __future__ import annotations
 

@@ -83,30 +83,35 @@ def measures(
     classes, together = faces.labels(_CLASSIFIED_LABELS), faces.together
     group_labels = faces.labels(_GROUP_LABELS) if faces.groups is not None else {}
     every = list(figures(faces.before, faces.after, faces.is_found, classes, together))
-    every += [
-        Figure(name, None, np.asarray(hits, np.float64)[faces.order], "less")
-        for name, hits in (named or {}).items()
-    ]
+    for name, hits in (named or {}).items():
+        every.append(Figure(name, None, np.asarray(hits, np.float64)[faces.order], "less"))
     rows: list[tuple[str, float, float, str]] = []
     for name, chosen in parts.items():
-        for measure, old, new in _means(
-            every, faces.subjects, chosen, least=1 if name == "all" else MIN_PEOPLE
-        ):
-            rows.append((measure, old, new, name))
-        spread = appearance_spread(faces.before, faces.after, faces.subjects, chosen)
-        rows += [(*line, name) for line in spread]
-        if name == "all" and faces.groups is not None:
-            rows += [(*line, name) for line in label_mixture(group_labels, faces.groups)]
+        is_all = name == "all"
+        lines = [
+            *_means(every, faces.subjects, chosen, least=1 if is_all else MIN_PEOPLE),
+            *appearance_spread(faces.before, faces.after, faces.subjects, chosen),
+            *(label_mixture(group_labels, faces.groups) if is_all and faces.groups is not None else ()),
+        ]
+        rows += [(*line, name) for line in lines]
     table = pd.DataFrame(rows, columns=COLUMNS)
-    harms = {one.name: face_harm(one) for one in every if one.better != "neither"}
-    table.attrs["better"] = {one.name: one.better for one in every if one.better != "neither"}
+    judged = [one for one in every if one.better != "neither"]
+    table.attrs["better"] = {one.name: one.better for one in judged}
     table.attrs["people"] = {name: len(np.unique(faces.subjects[chosen])) for name, chosen in parts.items()}
-    table.attrs["chance"] = {
-        name: {measure: difference_p_value(lost, faces.subjects, chosen) for measure, lost in harms.items()}
+    table.attrs["chance"] = _p_values(judged, faces.subjects, parts)
+    return table
+
+
+def _p_values(
+    judged: list[Figure], subjects: NDArray[Any], parts: Mapping[str, NDArray[np.bool_]]
+) -> dict[str, dict[str, float]]:
+    """Return for each slice and figure the p-value of the difference from all other people."""
+    harms = {one.name: face_harm(one) for one in judged}
+    return {
+        name: {measure: difference_p_value(lost, subjects, chosen) for measure, lost in harms.items()}
         for name, chosen in parts.items()
         if name != "all"
     }
-    return table
 
 
 @dataclass(frozen=True, eq=False)

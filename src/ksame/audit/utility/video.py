@@ -85,19 +85,25 @@ def pairs_alike(codes: ArrayLike, persons: ArrayLike, threshold: float) -> float
     >>> pairs_alike([[0.0], [0.1], [5.0], [7.0]], ["A", "A", "A", "B"], 0.5)
     0.3333333333333333
     """
-    x, who = np.asarray(codes, dtype=np.float64), np.asarray(persons)
-    if x.ndim != 2 or who.shape != x.shape[:1]:
-        raise UsageError(f"Each code needs one person. Got codes {x.shape} and persons {who.shape}.")
-    there = ~np.isnan(x).any(axis=1)
+    x, who = _faces_with_person(codes, persons)
     near = pairs = 0
-    for person in np.unique(who[there]):
-        mine = x[there & (who == person)]
+    for person in np.unique(who):
+        mine = x[who == person]
         pairs += len(mine) * (len(mine) - 1) // 2
         for start in range(0, len(mine), _BLOCK):
             far = cdist(mine[start : start + _BLOCK], mine)
             later = np.arange(len(mine)) > np.arange(start, start + len(far))[:, None]  # each pair once
             near += int((later & (far <= threshold)).sum())
     return near / pairs if pairs else float("nan")
+
+
+def _faces_with_person(codes: ArrayLike, persons: ArrayLike) -> tuple[FloatArray, NDArray[Any]]:
+    """Return the embeddings that are not NaN, and the person of each."""
+    x, who = np.asarray(codes, dtype=np.float64), np.asarray(persons)
+    if x.ndim != 2 or who.shape != x.shape[:1]:
+        raise UsageError(f"Each code needs one person. Got codes {x.shape} and persons {who.shape}.")
+    is_face = ~np.isnan(x).any(axis=1)
+    return x[is_face], who[is_face]
 
 
 def time_correlation(before: ArrayLike, after: ArrayLike, persons: ArrayLike) -> float:
@@ -256,9 +262,11 @@ def expression_rows(
                 yield f"{name}, difference ({kind})", float("nan"), float(np.nanmean(difference))
 
 
-def expression_strength(seen: Mapping[str, NDArray[Any]], kind: str, columns: tuple[int, ...]) -> FloatArray:
+def expression_strength(
+    features: Mapping[str, NDArray[Any]], kind: str, columns: tuple[int, ...]
+) -> FloatArray:
     """Return the strength of an expression in each frame (n,): the mean of its columns."""
-    mean: FloatArray = seen[kind][:, list(columns)].astype(np.float64).mean(axis=1)
+    mean: FloatArray = features[kind][:, list(columns)].astype(np.float64).mean(axis=1)
     return mean
 
 
@@ -288,11 +296,7 @@ def identity_consistency(
     >>> identity_consistency([[0.0], [0.1], [5.0], [5.1]], ["A", "A", "B", "B"], folds=2)
     1.0
     """
-    x, who = np.asarray(codes, dtype=np.float64), np.asarray(persons)
-    if x.ndim != 2 or who.shape != x.shape[:1]:
-        raise UsageError(f"Each code needs one person. Got codes {x.shape} and persons {who.shape}.")
-    there = ~np.isnan(x).any(axis=1)
-    x, who = x[there], who[there]
+    x, who = _faces_with_person(codes, persons)
     if not 2 <= folds <= len(x):
         raise UsageError(f"folds must be in [2, {len(x)}]: {len(x)} frames show a face. Got {folds}.")
     fold = _rank(who) % folds

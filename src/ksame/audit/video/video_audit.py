@@ -32,7 +32,7 @@ from ksame.audit.video.video_compare import ComparedClip, compare_clips, concate
 from ksame.audit.video.video_metrics import ClipPair, MeasuredFaces
 from ksame.core.arrays import IntArray
 from ksame.core.errors import InputError, UsageError
-from ksame.core.text import fit_name
+from ksame.core.folders import fit_name
 from ksame.io.sources import Source, find_sources
 from ksame.models.recognisers import RECOGNISERS, default_recogniser, embed
 from ksame.release import MappingRow, read_private
@@ -70,10 +70,7 @@ def audit_videos(claim: Claim, request: AuditRequest) -> Report:
     results = [*_attacks(claim, whole, person, gallery, request.recognisers, probes)] if len(probes) else []
     visible = [video_metrics.visible_faces(clip, request.recognisers) for clip in clips]
     return Report(
-        certificate=claim.certificate,
-        checks=claim.checks,
-        unchecked=claim.unchecked,
-        broken=claim.broken,
+        **claim.verification,
         results=tuple(results),
         utility=video_metrics.utility_table(
             MeasuredFaces(whole, person, probes, gallery.stranger_codes),

@@ -72,6 +72,7 @@ class AnonFaces(GroupMethod):
     speed: ClassVar[str] = "about 0.7 s per portrait on 2 cores"
     outputs: ClassVar[tuple[Publish, ...]] = ("portrait",)
     registered_scale: ClassVar[float | None] = 1.0
+    uses_verifiers: ClassVar[bool] = True
 
     partition: str = option("mdav", "How groups are formed.", choices=PARTITIONS)
     embedding: Literal["mobilefacenet", "sface", "facenet", "dlib", "pca"] = option(
@@ -169,7 +170,11 @@ class AnonFaces(GroupMethod):
 
     def features(self, people: IdentifiedPhotos, space: GeneratorSpace, context: Context) -> FaceFeatures:
         """Return what is seen of all faces, which is looked at once however many k are tried."""
-        return people.column(f"features {space.digest}", lambda: analyse_faces(people.faces, space, context))
+        key = f"features {space.digest}"
+        if key not in people.predicted:
+            people.predicted[key] = analyse_faces(people.faces, space, context)
+        features: FaceFeatures = people.predicted[key]
+        return features
 
 
 def analyse_faces(faces: FaceSet, space: GeneratorSpace, context: Context) -> FaceFeatures:

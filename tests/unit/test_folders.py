@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from ksame.core import scratch
+from ksame.core import folders
 from ksame.models import runtime, weights
 from running import tree
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from ksame.core import scratch
-with scratch.scratch_folder(Path(sys.argv[1]), ".out.", ".partial") as room:
+from ksame.core import folders
+with folders.scratch_folder(Path(sys.argv[1]), ".out.", ".partial") as room:
     (room / "a.png").touch()
     print(room.name, flush=True)
     time.sleep(60)
@@ -34,16 +34,16 @@ def owner(tmp_path):
 def test_a_folder_is_swept_once_its_owner_is_gone(owner, tmp_path):
     process, room = owner
     for _ in range(2):
-        scratch.remove_ownerless(tmp_path, ".out.", ".partial")
+        folders.remove_ownerless(tmp_path, ".out.", ".partial")
         assert tree(room) == {"a.png"}, "its owner lives"
     process.kill()
     process.wait()
-    scratch.remove_ownerless(tmp_path, ".out.", ".replaced")
+    folders.remove_ownerless(tmp_path, ".out.", ".replaced")
     assert tree(room) == {"a.png"}, "another kind"
-    with scratch.scratch_folder(tmp_path, ".out.", ".partial") as mine:
+    with folders.scratch_folder(tmp_path, ".out.", ".partial") as mine:
         assert [path.name for path in tmp_path.iterdir()] == [mine.name]
         assert mine.stat().st_mode & 0o777 == 0o700
-        with scratch.scratch_folder(tmp_path, ".out.", ".partial") as other:
+        with folders.scratch_folder(tmp_path, ".out.", ".partial") as other:
             assert mine.is_dir() and other.is_dir(), "one process may hold several"
     assert not tree(tmp_path)
 
@@ -60,13 +60,13 @@ def test_what_is_not_ours_stays(tmp_path):
     (tmp_path / "target").mkdir()
     (tmp_path / ".out.89abcdef.partial").symlink_to(tmp_path / "target")
     before = tree(tmp_path)
-    scratch.remove_ownerless(tmp_path, ".out.", ".partial")
+    folders.remove_ownerless(tmp_path, ".out.", ".partial")
     assert tree(tmp_path) == before
-    scratch.remove_ownerless(tmp_path / "nowhere", ".out.", ".partial")
+    folders.remove_ownerless(tmp_path / "nowhere", ".out.", ".partial")
 
 
 def test_a_folder_that_was_renamed_stays(tmp_path):
-    with scratch.scratch_folder(tmp_path, ".out.", ".partial") as room:
+    with folders.scratch_folder(tmp_path, ".out.", ".partial") as room:
         room.rename(tmp_path / "out")
     assert tree(tmp_path) == {"out"}
 
