@@ -36,8 +36,8 @@ def test_every_field_of_a_recorded_certificate_is_explained(walk):
 @pytest.mark.weights
 @pytest.mark.parametrize("method", ["ksame-m", "blur"])
 def test_every_field_of_a_certificate_is_explained(method, people):
-    options = {"search": "fast"} if method == "blur" else {"k": 3}
-    release = ksame.deidentify(people, method=method, subjects="prefix", **options)
+    options = {"search": "fast"} if method == "blur" else {"k": 3, "subjects": "prefix"}
+    release = ksame.deidentify(people, method=method, **options)
     assert release.certificate().keys() <= words("release-folder.md")
 
 
@@ -68,5 +68,4 @@ def test_every_exit_code_names_its_errors():
 )
 def test_the_proof_that_a_certificate_names_is_a_page(claim):
     for page in claim.proof.split(", "):
-        name = page.rpartition("/")[2]
-        assert (ROOT / "docs" / "explanation" / "guarantees" / name).is_file()
+        assert (ROOT / page).is_file()
