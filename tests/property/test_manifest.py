@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from odd import ODD, names
+from odd_names import ODD, names
 
 from ksame.core.errors import GuaranteeViolated
 from ksame.release import MANIFEST, read_manifest

@@ -121,16 +121,14 @@ def score(
 
     Parameters
     ----------
-    train : callable
+    train
         How the recogniser gets from a gallery to distances.
     gallery, probes : (g, d), (p, d) arrays
         Embeddings; a row of NaN is an image in which no face was found.
     gallery_subjects, probe_subjects : (g,), (p,)
-        The person of each. Probes of people who are not in the gallery are left out.
-    attack, recogniser : str
-        Their names, for the result.
-    bound : float, optional
-        The bound that was promised.
+        The person of each; probes of others are left out.
+    attack, recogniser, bound
+        For the result: names, and the bound that was promised.
     gallery_photos, probe_photos : optional
         With both, a probe is compared only with other photos than the one it was made from.
     """
@@ -140,8 +138,7 @@ def score(
     rows = np.flatnonzero(_has_mate(subject, column, taken_from) if other else subject >= 0)
     if not len(rows):
         raise UsageError("No probe shows a person of the gallery: nothing can be measured.")
-    tally = _Tally(len(everyone), len(rows))
-    named = np.full(len(subject), np.nan)
+    tally, named = _Tally(len(everyone), len(rows)), np.full(len(subject), np.nan)
     for row, distance in _distances(train, gallery, np.asarray(gallery_subjects), probes, rows):
         if other:
             distance = np.where(taken_from[0] == taken_from[1][row], np.inf, distance)

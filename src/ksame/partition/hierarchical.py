@@ -36,11 +36,6 @@ def hierarchical(
     from the tree, a merge with one remaining side collapses, and the tree is cut again; the linkage
     itself is computed once.
 
-    Ties: merges are ordered by height, then by the order of the linkage. Among equally large
-    clusters the one with the lower root wins; among equally large sides the one with the smaller
-    sum of squares about its mean, then the one with the first row; among equally near subjects the
-    first row.
-
     Parameters
     ----------
     codes, k, subjects, rng
@@ -56,8 +51,6 @@ def hierarchical(
     otherwise) is never reached.
     Deviation: the paper does not define the "lowest k members" (line 9); the authors' code takes
     the first rows and computes a new linkage for each group.
-
-    Time after the linkage is O(n d + n log n), against O(n^2 d) for the linkage.
 
     Examples
     --------
@@ -103,6 +96,11 @@ class _CutTree:
     from ``cut`` up. Each extracted group lowers the number of clusters by one: either a whole
     cluster is removed and the merge above it collapses, or the lowest undone merge is restored. So
     the cut only rises, and no cut is recomputed.
+
+    Ties: merges are ordered by height, then by the order of the linkage. Among equally large
+    clusters the one with the lower root wins; among equally large sides the one with the smaller
+    sum of squares about its mean, then the one with the first row; among equally near subjects the
+    first row.
 
     In a cluster only the *minimal* merges matter: those with at least ``size`` leaves of which
     neither side has ``size``. A node above a minimal merge is ``_TOO_LARGE`` and needs no count: this

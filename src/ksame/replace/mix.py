@@ -59,11 +59,9 @@ def mix(
 
     Returns
     -------
-    new : (n, d) array
-        The new codes, constant to the last bit on each group.
-    guarantee : Guarantee
-        k-anonymity with the partition's bound: it depends on the groups and not on the weights. Its
-        assumptions count the faces that stay at risk.
+    (n, d) array, Guarantee
+        The new codes, constant to the last bit on each group, and k-anonymity with the partition's bound,
+        which does not depend on the weights. Its assumptions count the faces that stay at risk.
 
     Raises
     ------

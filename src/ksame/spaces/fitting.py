@@ -4,7 +4,12 @@ Both solvers find the shape p and the appearance lambda that minimise the square
 A_0(x) + sum lambda_i A_i(x) - I(W(x; p)) over the pixels x of the mean shape. Both are inverse
 compositional: the step is computed on the model, where no derivative depends on the warp, and the warp
 is composed with the inverse of the step. The symbols are those of the algorithms' authors, Matthews
-and Baker, whom [G6] cites: s_0, s_i, A_0, A_i are the model's s_bar, Phi_s, t_bar, Phi_t.
+and Baker, and Baker, whom [G6] cites: s_0, s_i, A_0, A_i are the model's s_bar, Phi_s, t_bar, Phi_t.
+
+Deviations: shapes have a Gaussian prior with the variances of the model's components, and the error
+of the start is the noise; steps are damped after Levenberg, so that the cost only falls; grey levels
+are fitted, and contrast and brightness are free, since they do not depend on the shape; lambda is
+solved for again after each step instead of being updated to first order.
 """
 
 from __future__ import annotations
@@ -52,11 +57,6 @@ def fit(
     max_iterations: int = 40,
 ) -> Fit:
     """Refine approximate landmarks to where the model explains the image best [G6 eq. 3].
-
-    Deviations: shapes have a Gaussian prior with the variances of the model's components, and the error
-    of the start is the noise; steps are damped after Levenberg, so that the cost only falls; grey levels
-    are fitted, and contrast and brightness are free, since they do not depend on the shape; lambda is
-    solved for again after each step instead of being updated to first order.
 
     Parameters
     ----------

@@ -50,25 +50,21 @@ def measures(
     Parameters
     ----------
     before, after : mapping of str to (n, ...) arrays
-        Features by ``face_columns``; row i of after is the face that was published for row i of before. A
-        row of NaN is a face that was not found. The order of the rows does not matter.
-    subjects : (n,) array
-        The person of each face.
-    groups : (n,) array, optional
-        The group of each face: for how homogeneous groups are.
+        Features by ``face_columns``, in any order; row i of after is what was published for row i of before.
+        A row of NaN is a face that was not found.
+    subjects, groups : (n,) arrays
+        The person of each face, and the group if there are groups.
     labels : mapping of str to (n,) arrays, optional
-        ``gender``, ``age`` (years or a band), ``ethnicity``, ``expression``, as far as they are known, ""
-        where not. Gender, age and expression are predicted on the originals otherwise, and the names say so.
+        ``gender``, ``age``, ``ethnicity``, ``expression``, "" where not known; what is predicted says so.
     named : mapping of str to (n,) arrays, optional
-        The chance that an attack named each published face, NaN where it was not tried: people who are
-        re-identified more often than others are treated worse, too.
+        The chance that an attack named each published face, NaN where it was not tried.
 
     Returns
     -------
     DataFrame
-        Columns measure, original, deidentified and slice; means over faces unless the name says otherwise.
-        What cannot be measured has no row; measures of a comparison are NaN for the originals. A slice of
-        fewer than 5 people is pooled into "others (few)": a figure about two people would reveal them.
+        Columns measure, original, deidentified and slice; means over faces unless stated.
+        What cannot be measured has no row; measures of a comparison are NaN for the originals. Slices of
+        fewer than 5 people are pooled: a figure about two people would reveal them.
 
     Examples
     --------
@@ -80,11 +76,11 @@ def measures(
     """
     faces = _MeasuredSet.of(before, after, subjects, groups, labels)
     parts = slices(faces.subjects, faces.given, faces.guessed)
-    classes, together = faces.labels(_CLASSIFIED_LABELS), faces.together
+    classes = faces.labels(_CLASSIFIED_LABELS)
     group_labels = faces.labels(_GROUP_LABELS) if faces.groups is not None else {}
-    every = list(figures(faces.before, faces.after, faces.is_found, classes, together))
-    for name, hits in (named or {}).items():
-        every.append(Figure(name, None, np.asarray(hits, np.float64)[faces.order], "less"))
+    every = list(figures(faces.before, faces.after, faces.is_found, classes, faces.together))
+    hits = {name: np.asarray(found, np.float64)[faces.order] for name, found in (named or {}).items()}
+    every += [Figure(name, None, found, "less") for name, found in hits.items()]
     rows: list[tuple[str, float, float, str]] = []
     for name, chosen in parts.items():
         is_all = name == "all"

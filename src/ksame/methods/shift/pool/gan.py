@@ -150,24 +150,12 @@ def train(
     conditioning : str
         ``cgan``: c is an input of both networks (8.2). ``auxiliary``: the discriminator must find c (8.8),
         by least squares since labels are continuous (8.11).
-    steps, batch, noise : int
+    steps, batch, noise
         Steps of the generator, rows per step, length of the noise.
     rng : int, Generator or None
         Draws initial weights, batches and noise; None draws from the operating system.
-    progress : callable, optional
-        Called with task, done and total.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(3, 0.2, (100, 2))
-    >>> made = train(x, np.zeros((100, 0)), steps=300, noise=4, rng=0)
-    >>> made.generator(np.random.default_rng(1).uniform(-1, 1, (50, 4))).shape
-    (50, 2)
     """
-    if loss not in get_args(Loss) or conditioning not in get_args(Conditioning):
-        raise UsageError(f"Unknown loss {loss!r} or conditioning {conditioning!r}.")
-    if x.ndim != 2 or c.ndim != 2 or len(x) != len(c) or not len(x):
-        raise UsageError(f"Codes (n, d) need conditions (n, q). Got {x.shape} and {c.shape}.")
+    _check_training(x, c, loss, conditioning)
     x, c = x.astype(np.float32), c.astype(np.float32)
     source, q = np.random.default_rng(rng), c.shape[1]
     aux = conditioning == "auxiliary"
@@ -195,6 +183,14 @@ def train(
         if progress and (step + 1) % 100 == 0:
             progress("training", step + 1, steps)
     return TrainedGan(kept, d)
+
+
+def _check_training(x: FloatArray, c: FloatArray, loss: str, conditioning: str) -> None:
+    """Refuse a loss or a conditioning that there is not, and codes without conditions."""
+    if loss not in get_args(Loss) or conditioning not in get_args(Conditioning):
+        raise UsageError(f"Unknown loss {loss!r} or conditioning {conditioning!r}.")
+    if x.ndim != 2 or c.ndim != 2 or len(x) != len(c) or not len(x):
+        raise UsageError(f"Codes (n, d) need conditions (n, q). Got {x.shape} and {c.shape}.")
 
 
 def _d_gradient(
