@@ -73,12 +73,7 @@ def hierarchical(
     x = by_subject.codes
     n = len(x)
     m = n // by_subject.k  # line 1
-    # the distances and scipy's working copy: 2 * n (n - 1) / 2 doubles
-    if 8 * n * (n - 1) > _available_memory():
-        raise UsageError(
-            f"Linkage of {n} subjects needs {8e-9 * n * (n - 1):.1f} GB of memory, more than is available:"
-            " use the partition mdav instead."
-        )
+    _check_memory(n)
     tree = scipy_linkage(pdist(x), linkage)  # line 3; given codes, scipy warns when they are square
     cut_tree = _CutTree(tree[:, :2], m)
     labels = np.empty(n, dtype=np.intp)
@@ -86,6 +81,15 @@ def hierarchical(
     for group, members in enumerate(cut_tree.extract_groups(x, sizes)):
         labels[members] = group
     return by_subject.partition(labels)
+
+
+def _check_memory(n: int) -> None:
+    """Raise unless the distances and scipy's working copy fit into memory: 2 * n (n - 1) / 2 doubles."""
+    if 8 * n * (n - 1) > _available_memory():
+        raise UsageError(
+            f"Linkage of {n} subjects needs {8e-9 * n * (n - 1):.1f} GB of memory, more than is available:"
+            " use the partition mdav instead."
+        )
 
 
 def _available_memory() -> float:

@@ -107,9 +107,7 @@ def tracks_from_json(text: str, *, width: int, height: int, frames: int) -> tupl
         raise UsageError('The track file must have a list "tracks".')
     for name, value in (("width", width), ("height", height), ("frames", frames)):
         if told.get(name, value) != value:
-            raise UsageError(
-                f"The track file belongs to another video: {name} is {told[name]}, not {value}."
-            )
+            raise UsageError(f"The track file belongs to another video: {name} is {told[name]}, not {value}.")
     return tuple(_read(number, one, frames) for number, one in enumerate(told["tracks"]))
 
 
