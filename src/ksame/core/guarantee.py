@@ -16,9 +16,12 @@ __all__ = ["Guarantee", "Kind", "Scope"]
 
 
 Kind = Literal["k-anonymity and wrong-map", "k-anonymity", "wrong-map", "none"]
-Scope = Literal["file", "code"]
+Scope = Literal["file", "head", "code"]  # from the widest to the narrowest
 _SCOPE_SENTENCES: dict[Scope, str] = {
     "file": "It covers everything computed from the new faces alone: every byte of a published portrait.",
+    "head": "It covers the head regions only: given where a head is, its size, tilt and pose bin, and everything"
+    " outside the regions, every byte of the picture is the same whichever of these people it was. Not covered:"
+    " that placement, the neck, clothes and the place, hair beyond the region, and other people in the photo.",
     "code": "It covers the codes only: the published pictures also carry something of the originals, and"
     " what a recogniser makes of that is measured, not promised.",
 }
@@ -37,7 +40,8 @@ class Guarantee:
     bound : float
         No guess is right with a higher chance; 1.0 without k-anonymity.
     scope : str
-        ``file``: whatever is computed from the new codes alone. ``code``: no further than the code.
+        ``file``: whatever is computed from the new codes alone. ``head``: what is inside the head regions of
+        a scene. ``code``: no further than the code.
     assumptions : tuple of str
         What must be true for the claim to be true.
 
@@ -84,7 +88,9 @@ class Guarantee:
     @property
     def proof(self) -> str:
         """Where statement, assumptions, proof and test stand."""
-        pages = ["k-anonymity"] * self.k_anonymous + ["wrong-map"] * self.wrong_map or ["none"]
+        heads = self.k_anonymous and self.scope == "head"
+        pages = ["k-anonymity"] * self.k_anonymous + ["heads"] * heads + ["wrong-map"] * self.wrong_map
+        pages = pages or ["none"]
         return ", ".join(f"docs/guarantees/{page}.md" for page in pages)
 
     def __str__(self) -> str:
@@ -95,6 +101,11 @@ class Guarantee:
                 f"k-anonymity with k = {self.k}: behind every published face stand at least {self.k} people,"
                 f" and no face recognition, present or future, can name the right one with a chance above"
                 f" {self.bound:.3g}."
+            )
+        elif self.k_anonymous and self.scope == "head":
+            says.append(
+                f"k-anonymity of the heads with k = {self.k}: every new head stands for at least {self.k} people,"
+                f" and by it alone none can be named with a chance above {self.bound:.3g}."
             )
         elif self.k_anonymous:
             says.append(
@@ -120,7 +131,7 @@ class Guarantee:
             and self.wrong_map <= other.wrong_map
             and self.k <= other.k
             and self.bound >= other.bound
-            and (self.scope == "code" or other.scope == "file" or self.kind == "none")
+            and (_narrower(self.scope, other.scope) == self.scope or self.kind == "none")
             and set(self.assumptions) >= set(other.assumptions)
         )
 
@@ -141,7 +152,7 @@ class Guarantee:
             kind=" and ".join(names),  # type: ignore[arg-type]  # checked at birth
             k=min(self.k, other.k),
             bound=max(self.bound, other.bound),
-            scope="file" if self.scope == other.scope == "file" else "code",
+            scope=_narrower(self.scope, other.scope),
             assumptions=tuple(dict.fromkeys(self.assumptions + other.assumptions)),
         )
 
@@ -200,6 +211,11 @@ class Guarantee:
             if originals is None:
                 raise UsageError("Wrong-map can only be verified with the original codes.")
             _check_wrong_map(new, np.asarray(originals), who)
+
+
+def _narrower(one: Scope, other: Scope) -> Scope:
+    """Return which of two scopes covers less."""
+    return max(one, other, key=get_args(Scope).index)
 
 
 def _check_wrong_map(new: FloatArray, old: FloatArray, who: NDArray[Any]) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ksame.models.runtime import infer
 
-__all__ = ["PARSER_CLASSES", "ParserClass", "SEGMENTATION_WEIGHTS", "alpha_matte", "parse_person"]
+__all__ = ["PARSER_CLASSES", "SEGMENTATION_WEIGHTS", "ParserClass", "alpha_matte", "parse_person"]
 
 FloatImage = NDArray[np.float32]
 ParserClass = Literal["background", "hair", "body skin", "face skin", "clothes", "accessories"]

@@ -85,6 +85,8 @@ def _unchecked(out: Path, certificate: Mapping[str, Any], private: str | Path | 
     claim = _claim(certificate)
     if claim.k_anonymous and private is None:
         yield "how many people stand behind each face, which only the private folder tells"
+    if claim.scope == "head" and claim.k_anonymous:
+        yield "that nothing of the originals is inside the head regions, which needs the originals"
     if claim.scope == "code" and claim.k_anonymous:
         yield "what the pictures tell beyond the codes: measure it"
     if claim.wrong_map:

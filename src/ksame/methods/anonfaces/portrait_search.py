@@ -103,6 +103,7 @@ class PortraitSearch:
     helpers: ThreadPoolExecutor
     progress: Callable[[str, int, int], None] | None = None
     grey: Collection[int] = ()
+    extra_flaw: Callable[[NDArray[np.uint8], FloatArray], float] | None = None
     kept: dict[int, Candidate] = field(default_factory=dict)  # the portraits that are fine
     best: dict[int, tuple[float, Candidate]] = field(default_factory=dict)  # of the others, and how bad it is
     plans: dict[int, FloatArray] = field(default_factory=dict)  # the code that a group is to be drawn from
@@ -266,6 +267,8 @@ class PortraitSearch:
         take = Candidate(code, image, None, np.inf, np.inf, {}, everybody, odd=shows)
         half = cv2.resize(image, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)  # no less is seen
         seen = measure_portraits(half[None], self.space)
+        if self.extra_flaw is not None and len(seen.rows):
+            take = take._replace(odd=max(take.odd, self.extra_flaw(half, seen.faces.points[0])))
         return self._measured(take, seen, number) if len(seen.rows) else take
 
     def _measured(self, take: Candidate, seen: DrawnPortraits, number: int) -> Candidate:

@@ -42,6 +42,7 @@ def draw_portraits(
     beta: float = 0.1,
     plain: bool = False,
     grey: Collection[int] = (),
+    extra_flaw: Callable[[NDArray[np.uint8], FloatArray], float] | None = None,
     rng: np.random.Generator,
     jobs: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
@@ -65,13 +66,15 @@ def draw_portraits(
         Ask for a plain ground; for weights and random faces.
     grey : collection of int
         Groups whose portrait has no colour.
+    extra_flaw : callable, optional
+        Given a portrait and its face's mesh points, says what else is wrong with it; 0 is nothing.
     jobs, progress
         See ``photos.deidentify``; at most two portraits are worked on at a time.
     """
     helpers = ThreadPoolExecutor(min(jobs or os.cpu_count() or 1, _WORKERS_MAX))
     targets = group_targets(attributes, partition, plain)
     studio = PortraitSearch(
-        space, generator, codes, members, partition, targets, rng, helpers, progress, grey
+        space, generator, codes, members, partition, targets, rng, helpers, progress, grey, extra_flaw
     )
     try:
         return _search_portraits(studio, random_weights, beta)

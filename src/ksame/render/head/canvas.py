@@ -58,7 +58,9 @@ def warp(
     if scale < 0.5:
         step = 2 ** int(np.log2(min(1 / scale, *image.shape[:2])))
         width, height = (max(1, side // step) for side in image.shape[1::-1])
-        image = cv2.resize(image[: height * step, : width * step], (width, height), interpolation=cv2.INTER_AREA)
+        image = cv2.resize(
+            image[: height * step, : width * step], (width, height), interpolation=cv2.INTER_AREA
+        )
         middle = (step - 1) / 2  # pixel centres
         matrix = matrix @ np.array([[step, 0, middle], [0, step, middle], [0, 0, 1]])
     moved: NDArray[Any] = cv2.warpAffine(image, matrix, size, flags=cv2.INTER_LINEAR, borderMode=border)

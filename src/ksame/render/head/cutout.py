@@ -12,9 +12,9 @@ from ksame.core.arrays import FloatArray
 from ksame.core.geometry import transform
 from ksame.models.segmentation import alpha_matte, parse_person
 from ksame.render.head.canvas import (
+    _TO_CANVAS,
     CANVAS_SIDE,
     CHIN,
-    _TO_CANVAS,
     canonical_grid,
     compose,
     place_head,
@@ -125,7 +125,9 @@ def _pixel_grid(shape: tuple[int, ...], to_canonical: FloatArray) -> tuple[Float
     return a[0, 0] * x + a[0, 1] * y + a[0, 2], a[1, 0] * x + a[1, 1] * y + a[1, 2]
 
 
-def _head_alpha(matte: FloatImage, head: FloatImage, clothes: FloatImage, placement: FloatArray) -> FloatImage:
+def _head_alpha(
+    matte: FloatImage, head: FloatImage, clothes: FloatImage, placement: FloatArray
+) -> FloatImage:
     """Return the head's alpha: the matte's edge against the background, the parser's against clothes."""
     reach = max(1, round(SOFT_EDGE_PX * placement_scale(placement)))
     disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * reach + 1, 2 * reach + 1))

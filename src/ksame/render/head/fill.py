@@ -75,7 +75,9 @@ def patch_fill(
     for number in range(1, count):
         left, top, width, height, _ = stats[number]
         margin = round(MARGIN * max(width, height)) + 8
-        box = np.s_[max(0, top - margin) : top + height + margin, max(0, left - margin) : left + width + margin]
+        box = np.s_[
+            max(0, top - margin) : top + height + margin, max(0, left - margin) : left + width + margin
+        ]
         filled = _fill_part(result[box], parts[box] == number, source[box], label[box])
         here = parts[box] == number
         result[box][here] = filled[here]

@@ -58,7 +58,9 @@ def head_mask(
     seen = parse_person(sample_canvas(rgb, placement))
     x, y = canonical_grid()
     head = (seen["hair"] > HAIR_MIN) | ((seen["face skin"] > FACE_MIN) & (y < chin + SKIN_BELOW_CHIN_PX))
-    head |= (seen["body skin"] > FACE_MIN) & (y < chin + SKIN_BELOW_CHIN_PX) & (np.abs(x - FACE_CENTRE[0]) < 110)
+    head |= (
+        (seen["body skin"] > FACE_MIN) & (y < chin + SKIN_BELOW_CHIN_PX) & (np.abs(x - FACE_CENTRE[0]) < 110)
+    )
     head |= (seen["accessories"] > ACCESSORY_MIN) & (y < chin - ACCESSORY_ABOVE_CHIN_PX)
     for centre_x, centre_y, scale in _canonical(others, to_canonical):
         own = np.hypot(x - FACE_CENTRE[0], y - FACE_CENTRE[1])
@@ -98,7 +100,10 @@ def _canonical(others: FloatArray, to_canonical: FloatArray) -> list[tuple[float
     """Return centres and relative scales of other heads in this head's canonical pixels."""
     scale = float(np.sqrt(abs(np.linalg.det(to_canonical[:, :2]))))
     centres = transform(to_canonical, others[:, :2])
-    return [(*centre, max(size * scale, 0.05)) for centre, size in zip(centres.tolist(), others[:, 2], strict=True)]
+    return [
+        (*centre, max(size * scale, 0.05))
+        for centre, size in zip(centres.tolist(), others[:, 2], strict=True)
+    ]
 
 
 def _connected(head: BoolMask) -> BoolMask:
@@ -123,4 +128,6 @@ def _ellipse(x: float, y: float, half_width: float, half_height: float) -> BoolM
 
 
 def _disc(radius: int) -> NDArray[np.uint8]:
-    return np.asarray(cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1)), np.uint8)
+    return np.asarray(
+        cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1)), np.uint8
+    )

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core.arrays import FloatArray
-from ksame.core.geometry import transform
 from ksame.models.segmentation import parse_person
 from ksame.render.cover import cover_in_place
 from ksame.render.head.canvas import compose, from_canvas, placement_scale, sample_canvas, warp
@@ -95,7 +94,9 @@ def render_heads(
     del photo  # from here on there is nothing inside the regions
     known = ~blank
     coarse = push_pull(context, known)
-    windows = [_window(one, context.shape) for one in sorted(placed, key=lambda one: placement_scale(one.placement))]
+    windows = [
+        _window(one, context.shape) for one in sorted(placed, key=lambda one: placement_scale(one.placement))
+    ]
     label, source, skin = _labels(context, coarse, known, windows)
     under = patch_fill(context, blank, source, label)
     under = np.where(known[..., None], context, under).astype(np.float32)
@@ -132,7 +133,10 @@ def _window(one: PlacedHead, shape: tuple[int, ...]) -> _Window:
     v, u = np.mgrid[0 : size[1], 0 : size[0]].astype(np.float32)
     x, y = (back[i, 0] * u + back[i, 1] * v + back[i, 2] for i in (0, 1))
     matrix = compose(shifted, cv2.invertAffineTransform(one.head.placement))
-    layers = [warp(part, matrix, size).astype(np.float32) / 255 for part in (one.head.alpha, one.head.neck, one.head.hair)]
+    layers = [
+        warp(part, matrix, size).astype(np.float32) / 255
+        for part in (one.head.alpha, one.head.neck, one.head.hair)
+    ]
     colour = warp(one.head.rgb, matrix, size, border=cv2.BORDER_REPLICATE).astype(np.float32)
     region = inside[box]
     padded = np.pad(region, 1, constant_values=True)  # the photo's border is no edge
@@ -170,7 +174,9 @@ def _labels(
     return label, source, source & (label == SKIN)
 
 
-def _continue_labels(label: NDArray[np.uint8], source: BoolMask, windows: Sequence[_Window]) -> NDArray[np.uint8]:
+def _continue_labels(
+    label: NDArray[np.uint8], source: BoolMask, windows: Sequence[_Window]
+) -> NDArray[np.uint8]:
     """Return labels continued into the regions: that of the nearest pixel, smoothed; background above the jaw."""
     if not source.any():
         return np.zeros_like(label)
