@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from ksame.methods.anonfaces.group import NON_COMMERCIAL
 from PIL import Image
 
 import generators
@@ -14,7 +15,6 @@ import ksame
 from ksame.core.errors import CannotGuarantee, GuaranteeViolated, UsageError
 from ksame.core.partition_type import check_law
 from ksame.io import decode
-from ksame.methods.anonfaces.group import NON_COMMERCIAL
 from ksame.methods.anonfaces.measure import measure_portraits
 from ksame.methods.anonfaces.targets import SURE_NEUTRAL_LOGIT, SURE_SMILE_LOGIT
 from ksame.models.detectors import detect

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ksame.pipeline.adhoc import obscure_photos
 from PIL import Image
 
 import ksame
 from ksame.analysis.photos import analyse_photos
 from ksame.io.sources import find_sources
-from ksame.pipeline.adhoc import obscure_photos
 from running import digests
 
 pytestmark = pytest.mark.weights

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from ksame.pipeline.openset import merge_releases, shift_photos
 
 import ksame
 from films import film
 from ksame import io
 from ksame.core.errors import UsageError
-from ksame.pipeline.openset import merge_releases, shift_photos
 from ksame.pipeline.videos import deidentify_video
 from running import digests
 

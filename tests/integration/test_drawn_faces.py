@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from ksame.pipeline.adhoc import draw_synthetic_faces, obscure_photos
 
 import ksame
 from ksame import io
 from ksame.core.errors import UsageError, WeightsError
 from ksame.models.detectors import DETECTORS, detect
-from ksame.pipeline.adhoc import draw_synthetic_faces, obscure_photos
 
 pytestmark = pytest.mark.weights
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ksame.core.arrays import FloatArray, IntArray
 
-__all__ = ["nearest_source_patches", "patch_fill", "push_pull"]
+__all__ = ["Level", "patch_fill", "push_pull"]
 
 BoolMask = NDArray[np.bool_]
 FloatImage = NDArray[np.float32]
@@ -93,7 +93,7 @@ def _fill_part(smooth: FloatImage, hole: BoolMask, source: BoolMask, label: NDAr
     rng = np.random.default_rng(0)
     before, field, step = None, None, coarsest
     while step >= finest:
-        level = _Level.of(smooth, hole, source, label, step)
+        level = Level.of(smooth, hole, source, label, step)
         if not level.has_sources:
             step //= 2
             continue
@@ -108,7 +108,7 @@ def _fill_part(smooth: FloatImage, hole: BoolMask, source: BoolMask, label: NDAr
 
 
 @dataclass(frozen=True, eq=False)
-class _Level:
+class Level:
     """One level of the pyramid, with a margin of a patch on every side."""
 
     image: FloatImage  # (h, w, 3): known pixels and the present guess
@@ -123,7 +123,7 @@ class _Level:
     @classmethod
     def of(
         cls, smooth: FloatImage, hole: BoolMask, source: BoolMask, label: NDArray[np.uint8], step: int
-    ) -> _Level:
+    ) -> Level:
         """Return a level at a whole fraction of the size: a cell is source if all of its pixels are."""
         pad = [(0, -side % step) for side in hole.shape]
         size = [(side + more) // step for side, (_, more) in zip(hole.shape, pad, strict=True)]
@@ -161,7 +161,7 @@ class _Level:
             field[rows] = _nearest(here if here.any() else self.allowed, self.targets[rows])
         return field
 
-    def refined(self, field: IntArray, coarse: _Level) -> IntArray:
+    def refined(self, field: IntArray, coarse: Level) -> IntArray:
         """Return the field of a level of half the size, for this one; where it does not fit, a new start."""
         r = PATCH_RADIUS
         place = self.targets - r
@@ -172,7 +172,7 @@ class _Level:
         fits[fits] = self.allowed[tuple(fine[fits].T)]
         return np.where(fits[:, None], fine, self.start())
 
-    def voted(self, field: IntArray) -> _Level:
+    def voted(self, field: IntArray) -> Level:
         """Return the level with every pixel of the hole the mean of what the patches over it have there."""
         pixels = np.argwhere(self.hole)
         total, weight = np.zeros((len(pixels), 3), np.float32), np.zeros((len(pixels), 1), np.float32)
@@ -208,7 +208,8 @@ class _Level:
         r = PATCH_RADIUS
         for dy in range(-r, r + 1):
             for dx in range(-r, r + 1):
-                to, of = tuple((self.targets + (dy, dx)).T), tuple((field + (dy, dx)).T)
+                step = np.array([dy, dx])
+                to, of = tuple((self.targets + step).T), tuple((field + step).T)
                 apart = ((self.image[to] - self.image[of]) ** 2).sum(axis=1)
                 apart += LABEL_COST * (self.label[to] != self.label[of])
                 total += apart * self.counts[to]
@@ -223,24 +224,17 @@ class _Level:
         take = new < cost
         return np.where(take[:, None], inside, best), np.where(take, new, cost)
 
-    def _with(self, image: FloatImage) -> _Level:
-        return _Level(
+    def _with(self, image: FloatImage) -> Level:
+        return Level(
             image, self.hole, self.label, self.counts, self.centres, self.allowed, self.targets, self.number
         )
-
-
-def nearest_source_patches(level: Any) -> IntArray:
-    """Return for each target of a level the very best source patch, by trying all: what the search nears."""
-    costs = [level.cost(np.broadcast_to(centre, level.targets.shape)) for centre in level.centres]
-    best: IntArray = level.centres[np.argmin(costs, axis=0)]
-    return best
 
 
 def _copy_patches(
     smooth: FloatImage, hole: BoolMask, source: BoolMask, field: IntArray, step: int
 ) -> FloatImage:
     """Return the hole filled at full size by a field found at a fraction of it, brought to the light around."""
-    level = _Level.of(smooth, hole, source, np.zeros(hole.shape, np.uint8), step)
+    level = Level.of(smooth, hole, source, np.zeros(hole.shape, np.uint8), step)
     r = PATCH_RADIUS
     low = push_pull(cv2.GaussianBlur(smooth, (0, 0), max(3.0, 4.0 * step)), source)
     rows, columns = np.nonzero(hole)
