@@ -1340,10 +1340,10 @@ def tone_curve(colours, grey, levels, smoothing=6.0):
 
 # heads: the best source patch for each target, by trying all
 
-PATCH_RADIUS, LABEL_COST = 2, 60.0**2
+PATCH_RADIUS = 2
 
 
-def patch_costs(image, label, counts, sources, targets):
+def patch_costs(image, counts, sources, targets):
     """Return how unlike the patch at each target is to that at its source."""
     costs = []
     for (sy, sx), (ty, tx) in zip(sources, targets, strict=True):
@@ -1352,12 +1352,12 @@ def patch_costs(image, label, counts, sources, targets):
             to, of = (ty + dy, tx + dx), (sy + dy, sx + dx)
             if counts[to]:
                 apart = image[to].astype(float) - image[of].astype(float)
-                total += float((apart**2).sum()) + LABEL_COST * (label[to] != label[of])
+                total += float((apart**2).sum())
         costs.append(total)
     return np.array(costs)
 
 
-def nearest_patches(image, label, counts, centres, targets):
+def nearest_patches(image, counts, centres, targets):
     """Return for each target the source patch most like its own."""
     r = PATCH_RADIUS
     found = []
@@ -1367,6 +1367,6 @@ def nearest_patches(image, label, counts, centres, targets):
         for sy, sx in centres:
             of = np.s_[sy - r : sy + r + 1, sx - r : sx + r + 1]
             apart = ((image[to].astype(float) - image[of].astype(float)) ** 2).sum(axis=2)
-            costs.append(((apart + LABEL_COST * (label[to] != label[of])) * counts[to]).sum())
+            costs.append((apart * counts[to]).sum())
         found.append(centres[int(np.argmin(costs))])
     return np.array(found)

@@ -171,14 +171,14 @@ def test_fills_read_source_pixels_only_and_stay_within_their_range(seed):
 @given(seeds)
 def test_the_patch_search_nears_the_best_of_all_patches(seed):
     rng = np.random.default_rng(seed)
-    image, hole, source, label = random_hole(rng)
-    level = fill.Level.of(fill.push_pull(image, source), hole, source, label, 1)
+    image, hole, source, _ = random_hole(rng)
+    level = fill.Level.of(fill.push_pull(image, source), hole, source, 1)
     if not level.has_sources or not len(level.targets):
         return
-    best = oracles.nearest_patches(level.image, level.label, level.counts, level.centres, level.targets)
+    best = oracles.nearest_patches(level.image, level.counts, level.centres, level.targets)
     np.testing.assert_allclose(
         level.cost(best),
-        oracles.patch_costs(level.image, level.label, level.counts, best, level.targets),
+        oracles.patch_costs(level.image, level.counts, best, level.targets),
         rtol=1e-4,
     )
     field = level.start()

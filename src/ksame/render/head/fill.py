@@ -7,7 +7,7 @@ what those source patches have there. So each filled pixel is a mean of source p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cv2
@@ -22,11 +22,14 @@ BoolMask = NDArray[np.bool_]
 FloatImage = NDArray[np.float32]
 
 PATCH_RADIUS = 2  # px: patches of 5 x 5
-COARSEST_SIDE_PX, FINEST_SIDE_PX = 20, 150  # px: longer side of the hole at the first and last matching level
-ROUNDS = 4  # of search and vote at each level
-RANDOM_STEPS = 4  # random candidates of each search, the last next to the best so far
-LABEL_COST = 60.0**2  # grey levels squared: what a pixel of another label costs
-MAX_DRIFT_LEVELS = 14.0  # grey levels: by how much a copied patch may be brought to the light around it
+COARSEST_SIDE_PX, FINEST_SIDE_PX = 20, 120  # px: longer side of the hole at the first and last matching level
+ROUNDS = 3  # of search and vote at each level
+RANDOM_STEPS = 3  # random candidates of each search, the last next to the best so far
+LABEL_EDGE_SIGMA_PX = 1.2  # by which the border between two labels is softened
+MIN_SHARE = 0.02  # of a label in a pixel, from which on it is filled for it
+MAX_DRIFT_LEVELS = 24.0  # grey levels: by how much a copied patch may be brought to the light around it
+MAX_USES = 3  # of one source patch: where there are more the search found nothing, and the fill stays smooth
+SMOOTHING_ROUNDS = 8  # at each level of the smooth fill, which make it meet its rim without a step
 MARGIN = 1.0  # of the hole's longer side, from where patches may come
 _VOTE_SIGMA_PX = 1.0
 
@@ -43,8 +46,11 @@ def push_pull(image: NDArray[Any], weight: NDArray[Any]) -> FloatImage:
     for colour, known in zip(images[::-1], weights[::-1], strict=True):
         coarse = cv2.pyrUp(out, dstsize=colour.shape[1::-1]) if colour is not images[-1] else out
         sure = np.clip(4 * known, 0, 1)[..., None]
-        out = sure * colour / np.maximum(known, 1e-6)[..., None] + (1 - sure) * coarse
-    return out
+        own = sure * colour / np.maximum(known, 1e-6)[..., None]
+        out = own + (1 - sure) * coarse
+        for _ in range(SMOOTHING_ROUNDS):
+            out = own + (1 - sure) * cv2.blur(out, (3, 3))
+    return np.asarray(out, np.float32)
 
 
 def patch_fill(
@@ -61,7 +67,7 @@ def patch_fill(
     source : (h, w) bool
         Pixels that may be copied; those in the hole are not.
     label : (h, w) uint8
-        What each pixel shows, in the hole as well: patches come from places of the same label.
+        What each pixel shows, in the hole as well: each label is filled from its own source pixels.
 
     Returns
     -------
@@ -71,6 +77,23 @@ def patch_fill(
     source = source & ~hole
     result = push_pull(image, source)
     result[source] = image[source]
+    labels = np.unique(label[hole]) if hole.any() else np.zeros(0, np.uint8)
+    total, weight = np.zeros_like(result), np.zeros((*hole.shape, 1), np.float32)
+    for value in labels:
+        same = (label == value).astype(np.float32)
+        share = cv2.GaussianBlur(same, (0, 0), LABEL_EDGE_SIGMA_PX) * hole
+        own = source & (label == value)
+        filled = _fill_label(image, share > MIN_SHARE, own if own.any() else source)
+        total += share[..., None] * filled
+        weight += share[..., None]
+    result[hole] = (total / np.maximum(weight, 1e-6))[hole]
+    return result
+
+
+def _fill_label(image: NDArray[np.uint8], hole: BoolMask, source: BoolMask) -> FloatImage:
+    """Return the image with a hole filled from source pixels, all of which show the same kind of thing."""
+    result = push_pull(image, source)
+    result[source] = image[source]
     count, parts, stats, _ = cv2.connectedComponentsWithStats(hole.astype(np.uint8), connectivity=8)
     for number in range(1, count):
         left, top, width, height, _ = stats[number]
@@ -78,13 +101,12 @@ def patch_fill(
         box = np.s_[
             max(0, top - margin) : top + height + margin, max(0, left - margin) : left + width + margin
         ]
-        filled = _fill_part(result[box], parts[box] == number, source[box], label[box])
         here = parts[box] == number
-        result[box][here] = filled[here]
+        result[box][here] = _fill_part(result[box], here, source[box])[here]
     return result
 
 
-def _fill_part(smooth: FloatImage, hole: BoolMask, source: BoolMask, label: NDArray[np.uint8]) -> FloatImage:
+def _fill_part(smooth: FloatImage, hole: BoolMask, source: BoolMask) -> FloatImage:
     """Fill one connected hole, of which ``smooth`` is a first guess, from coarse to fine."""
     rows, columns = np.nonzero(hole)
     side = max(np.ptp(rows), np.ptp(columns)) + 1
@@ -93,7 +115,7 @@ def _fill_part(smooth: FloatImage, hole: BoolMask, source: BoolMask, label: NDAr
     rng = np.random.default_rng(0)
     before, field, step = None, None, coarsest
     while step >= finest:
-        level = Level.of(smooth, hole, source, label, step)
+        level = Level.of(smooth, hole, source, step)
         if not level.has_sources:
             step //= 2
             continue
@@ -113,7 +135,6 @@ class Level:
 
     image: FloatImage  # (h, w, 3): known pixels and the present guess
     hole: BoolMask
-    label: NDArray[np.uint8]
     counts: BoolMask  # pixels that patches are compared on
     centres: IntArray  # (s, 2): middles of patches of source pixels alone
     allowed: BoolMask  # (h, w): the same as a mask
@@ -122,7 +143,7 @@ class Level:
 
     @classmethod
     def of(
-        cls, smooth: FloatImage, hole: BoolMask, source: BoolMask, label: NDArray[np.uint8], step: int
+        cls, smooth: FloatImage, hole: BoolMask, source: BoolMask, step: int
     ) -> Level:
         """Return a level at a whole fraction of the size: a cell is source if all of its pixels are."""
         pad = [(0, -side % step) for side in hole.shape]
@@ -131,7 +152,6 @@ class Level:
         image = np.pad(smooth, [*pad, (0, 0)], mode="edge").reshape(*cells, 3).mean(axis=(1, 3))
         open_cells = np.pad(hole, pad, mode="edge").reshape(cells).any(axis=(1, 3))
         whole = np.pad(source, pad, mode="edge").reshape(cells).all(axis=(1, 3))
-        small_label = np.pad(label, pad, mode="edge")[step // 2 :: step, step // 2 :: step]
         r = PATCH_RADIUS
         image, around = np.pad(image, [(r, r), (r, r), (0, 0)], mode="edge"), [(r, r), (r, r)]
         open_cells, whole = np.pad(open_cells, around), np.pad(whole, around)
@@ -142,7 +162,7 @@ class Level:
         number = np.full(touched.shape, -1)
         number[touched] = np.arange(touched.sum())
         return cls(
-            image.astype(np.float32), open_cells, np.pad(small_label, around, mode="edge"), whole | open_cells,
+            image.astype(np.float32), open_cells, whole | open_cells,
             np.argwhere(allowed), allowed, np.argwhere(touched), number,
         )  # fmt: skip
 
@@ -152,14 +172,10 @@ class Level:
         return len(self.centres) >= 16
 
     def start(self) -> IntArray:
-        """Return for each target the nearest middle of a source patch of its own label, or just the nearest."""
-        field = np.zeros_like(self.targets)
-        labels = self.label[tuple(self.targets.T)]
-        for value in np.unique(labels):
-            rows = labels == value
-            here = self.allowed & (self.label == value)
-            field[rows] = _nearest(here if here.any() else self.allowed, self.targets[rows])
-        return field
+        """Return for each target its mirror image at the nearest source patch, or that patch itself."""
+        field = _nearest(self.allowed, self.targets)
+        mirrored = np.clip(2 * field - self.targets, 0, np.array(self.hole.shape) - 1)
+        return np.where(self.allowed[tuple(mirrored.T)][:, None], mirrored, field)
 
     def refined(self, field: IntArray, coarse: Level) -> IntArray:
         """Return the field of a level of half the size, for this one; where it does not fit, a new start."""
@@ -204,15 +220,16 @@ class Level:
 
     def cost(self, field: IntArray) -> FloatArray:
         """Return how unlike each target's patch and its source patch are, (t,)."""
+        width, r = self.hole.shape[1], PATCH_RADIUS
+        colour = self.image.reshape(-1, 3)
+        counts = self.counts.ravel().astype(np.float32)
+        to, of = (at[:, 0] * width + at[:, 1] for at in (self.targets, field))
         total = np.zeros(len(field), np.float32)
-        r = PATCH_RADIUS
         for dy in range(-r, r + 1):
             for dx in range(-r, r + 1):
-                step = np.array([dy, dx])
-                to, of = tuple((self.targets + step).T), tuple((field + step).T)
-                apart = ((self.image[to] - self.image[of]) ** 2).sum(axis=1)
-                apart += LABEL_COST * (self.label[to] != self.label[of])
-                total += apart * self.counts[to]
+                one, two = to + (dy * width + dx), of + (dy * width + dx)
+                apart = colour.take(one, axis=0) - colour.take(two, axis=0)
+                total += np.einsum("tc,tc->t", apart, apart) * counts.take(one)
         return total
 
     def _better(self, best: IntArray, cost: FloatArray, candidate: IntArray) -> tuple[IntArray, FloatArray]:
@@ -225,36 +242,40 @@ class Level:
         return np.where(take[:, None], inside, best), np.where(take, new, cost)
 
     def _with(self, image: FloatImage) -> Level:
-        return Level(
-            image, self.hole, self.label, self.counts, self.centres, self.allowed, self.targets, self.number
-        )
+        return replace(self, image=image)
 
 
 def _copy_patches(
     smooth: FloatImage, hole: BoolMask, source: BoolMask, field: IntArray, step: int
 ) -> FloatImage:
-    """Return the hole filled at full size by a field found at a fraction of it, brought to the light around."""
-    level = Level.of(smooth, hole, source, np.zeros(hole.shape, np.uint8), step)
+    """Return the hole filled at full size by a field found at a fraction of it, in the light around it."""
+    level = Level.of(smooth, hole, source, step)
     r = PATCH_RADIUS
-    low = push_pull(cv2.GaussianBlur(smooth, (0, 0), max(3.0, 4.0 * step)), source)
+    sigma, share = max(3.0, 4.0 * step), source.astype(np.float32)
+    near = np.maximum(cv2.GaussianBlur(share, (0, 0), sigma), 1e-3)
+    low = push_pull(cv2.GaussianBlur(smooth * share[..., None], (0, 0), sigma) / near[..., None], source)
+    _, same, uses = np.unique(field, axis=0, return_inverse=True, return_counts=True)
+    crowded = uses[same.ravel()] > MAX_USES
     rows, columns = np.nonzero(hole)
     cell = np.stack([rows // step + r, columns // step + r], axis=1)
     rest = np.stack([rows % step, columns % step], axis=1)
-    total, weight = np.zeros((len(rows), 3), np.float32), np.zeros(len(rows), np.float32)
-    limit = np.array(hole.shape) - 1
+    height, width = hole.shape
+    colour, base = smooth.reshape(-1, 3), low.reshape(-1, 3)
+    own, readable = low[rows, columns], source.ravel()
+    total, weight = np.zeros((len(rows), 3), np.float32), np.zeros((len(rows), 1), np.float32)
     for dy, dx, share in _vote_offsets():
-        target = level.number[tuple((cell - (dy, dx)).T)]
-        known = target >= 0
-        at = (field[target] + (dy, dx) - r) * step + rest
-        at = np.clip(at, 0, limit)
-        known &= source[tuple(at.T)]
-        drift = low[rows, columns] - low[tuple(at.T)]
-        colour = smooth[tuple(at.T)] + np.clip(drift, -MAX_DRIFT_LEVELS, MAX_DRIFT_LEVELS)
-        total[known] += share * colour[known]
-        weight[known] += share
+        target = level.number[cell[:, 0] - dy, cell[:, 1] - dx]
+        y = np.clip((field[target, 0] + dy - r) * step + rest[:, 0], 0, height - 1)
+        x = np.clip((field[target, 1] + dx - r) * step + rest[:, 1], 0, width - 1)
+        at = y * width + x
+        known = (share * (target >= 0))[:, None].astype(np.float32)
+        drift = np.clip(own - base.take(at, axis=0), -MAX_DRIFT_LEVELS, MAX_DRIFT_LEVELS)
+        good = (readable[at] & ~crowded[target])[:, None]
+        total += known * np.where(good, colour.take(at, axis=0) + drift, own)
+        weight += known
     result = smooth.copy()
-    found = weight > 0
-    result[rows[found], columns[found]] = total[found] / weight[found, None]
+    found = weight[:, 0] > 0
+    result[rows[found], columns[found]] = total[found] / weight[found]
     return result
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ksame.core.arrays import FloatArray
 from ksame.models.segmentation import parse_person
 from ksame.render.cover import cover_in_place
-from ksame.render.head.canvas import compose, from_canvas, placement_scale, sample_canvas, warp
+from ksame.render.head.canvas import compose, from_canvas, placement_scale, warp
 from ksame.render.head.cutout import Head
 from ksame.render.head.fill import patch_fill, push_pull
 from ksame.render.head.neck import OWN_NECK_PX, draw_neck
@@ -31,8 +31,12 @@ BoolMask = NDArray[np.bool_]
 BACKGROUND, CLOTHES, SKIN = 0, 1, 2
 """What a pixel outside the regions shows, as far as it may be continued inside."""
 LABEL_MIN = 0.6  # probability from which on a pixel may be continued
-LABEL_SMOOTH_PX = 5.0  # canonical px by which outlines of shoulders are smoothed inside the regions
-SHOULDERS_ABOVE_CHIN_PX = 40.0  # canonical px: higher up in a region there is background only
+VIEW_SIDE = 640  # px of what the parser sees of each head and its surroundings
+VIEW_SCALE, VIEW_LEFT, VIEW_TOP = 2 / 3, -352.0, -250.0  # of canonical pixels: shoulders and chest are in it
+_TO_VIEW = VIEW_SCALE * np.array([[1.0, 0, -VIEW_LEFT], [0, 1.0, -VIEW_TOP]])
+SHOULDERS_ABOVE_CHIN_PX = 25.0  # canonical px: higher up in a region there is background only
+HAIR_EDGE_PX = 3.0  # canonical px around parsed hair and face in which the matte draws their edge
+NECK_TOP_PX = 60.0  # canonical px above the chin, from where on down a portrait shows its neck
 EDGE_FADE_PX = 4.0  # canonical px over which a head fades out at the edge of its region
 SKIN_REACH_PX = 45.0  # canonical px from the region within which skin tells the tone
 MIN_GRAIN_LEVELS = 0.6  # grey levels: less is not seen
@@ -59,6 +63,7 @@ class _Window(NamedTuple):
     colour: FloatImage
     neck: FloatImage
     hair: FloatImage
+    face: FloatImage
 
 
 def blank_mask(shape: tuple[int, ...], placed: Sequence[PlacedHead], covered: FloatArray) -> BoolMask:
@@ -98,7 +103,7 @@ def render_heads(
         _window(one, context.shape) for one in sorted(placed, key=lambda one: placement_scale(one.placement))
     ]
     label, source, skin = _labels(context, coarse, known, windows)
-    under = patch_fill(context, blank, source, label)
+    under = patch_fill(context, blank & ~_hidden(context.shape, windows), source, label)
     under = np.where(known[..., None], context, under).astype(np.float32)
     grain = grain_sigma(context, known)
     result = under
@@ -109,6 +114,14 @@ def render_heads(
     ground = np.clip(coarse, 0, 255).astype(np.uint8)
     ground[known] = context[known]
     return to_tone(drawn, ground) if is_monochrome(ground) else drawn
+
+
+def _hidden(shape: tuple[int, ...], windows: Sequence[_Window]) -> BoolMask:
+    """Return what heads hide altogether, so that it need not be filled."""
+    hidden = np.zeros(shape[:2], bool)
+    for window in windows:
+        hidden[window.box] |= (window.alpha > 0.99) & (window.y < window.placed.head.chin - SHOULDERS_ABOVE_CHIN_PX)
+    return np.asarray(cv2.erode(hidden.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0)
 
 
 def _region_in_photo(one: PlacedHead, shape: tuple[int, ...]) -> BoolMask:
@@ -135,14 +148,14 @@ def _window(one: PlacedHead, shape: tuple[int, ...]) -> _Window:
     matrix = compose(shifted, cv2.invertAffineTransform(one.head.placement))
     layers = [
         warp(part, matrix, size).astype(np.float32) / 255
-        for part in (one.head.alpha, one.head.neck, one.head.hair)
+        for part in (one.head.alpha, one.head.neck, one.head.hair, one.head.face)
     ]
     colour = warp(one.head.rgb, matrix, size, border=cv2.BORDER_REPLICATE).astype(np.float32)
     region = inside[box]
     padded = np.pad(region, 1, constant_values=True)  # the photo's border is no edge
     depth = cv2.distanceTransform(padded.astype(np.uint8), cv2.DIST_L2, 3)[1:-1, 1:-1]
     alpha = layers[0] * np.clip(depth / (EDGE_FADE_PX * unit), 0, 1)
-    return _Window(box, one, unit, x, y, region, alpha.astype(np.float32), colour, layers[1], layers[2])
+    return _Window(box, one, unit, x, y, region, alpha.astype(np.float32), colour, *layers[1:])
 
 
 def _labels(
@@ -163,36 +176,51 @@ def _labels(
     if not windows:
         best[BACKGROUND] = 1
     for window in windows:
-        seen = parse_person(sample_canvas(shown, window.placed.placement))
+        view = compose(_TO_VIEW, cv2.invertAffineTransform(window.placed.placement))
+        seen = parse_person(warp(shown, view, (VIEW_SIDE, VIEW_SIDE), border=cv2.BORDER_REPLICATE))
+        back = cv2.invertAffineTransform(view)
         parts = seen["background"], seen["clothes"], seen["body skin"] + seen["face skin"]
         for channel, part in enumerate(parts):
-            best[channel] = np.maximum(best[channel], from_canvas(part, window.placed.placement, shape))
+            best[channel] = np.maximum(best[channel], warp(part, back, (shape[1], shape[0])))
     label = best.argmax(axis=0).astype(np.uint8)
     source = known & (best.max(axis=0) > LABEL_MIN) & (np.median(best, axis=0) < LABEL_MIN)
-    inside = _continue_labels(label, source, windows)
+    inside = _continue_labels(best, label, source, windows)
     label = np.where(known, label, inside).astype(np.uint8)
     return label, source, source & (label == SKIN)
 
 
 def _continue_labels(
-    label: NDArray[np.uint8], source: BoolMask, windows: Sequence[_Window]
+    best: FloatImage, label: NDArray[np.uint8], source: BoolMask, windows: Sequence[_Window]
 ) -> NDArray[np.uint8]:
-    """Return labels continued into the regions: that of the nearest pixel, smoothed; background above the jaw."""
-    if not source.any():
-        return np.zeros_like(label)
-    _, cell = cv2.distanceTransformWithLabels(
-        (~source).astype(np.uint8), cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL
-    )
-    value = np.zeros(int(cell.max()) + 1, np.uint8)
-    value[cell[source]] = label[source]
-    near = value[cell]
-    sigma = max(1.0, LABEL_SMOOTH_PX * min((window.unit for window in windows), default=1.0))
-    smooth = [cv2.GaussianBlur((near == one).astype(np.float32), (0, 0), sigma) for one in range(3)]
-    inside = np.argmax(smooth, axis=0).astype(np.uint8)
+    """Return labels for the regions: background above the jaw, below it what the parser expects there.
+
+    Beside a neck there is no skin: only what lies straight above skin is.
+    """
+    below = _label_below(label, source)
+    inside = np.where(best[BACKGROUND] > best[CLOTHES] + best[SKIN], BACKGROUND, CLOTHES).astype(np.uint8)
+    inside[(inside == CLOTHES) & (below == SKIN)] = SKIN
     for window in windows:
         above = window.region & (window.y < window.placed.head.chin - SHOULDERS_ABOVE_CHIN_PX)
         inside[window.box][above] = BACKGROUND
     return inside
+
+
+def _label_below(label: NDArray[np.uint8], source: BoolMask) -> NDArray[np.uint8]:
+    """Return the label of the next source pixel further down; background where there is none."""
+    height = len(label)
+    row = np.where(source, np.arange(height)[:, None], height)
+    following = np.minimum.accumulate(row[::-1], axis=0)[::-1]
+    found = np.take_along_axis(label, np.minimum(following, height - 1), axis=0)
+    return np.where(following < height, found, BACKGROUND).astype(np.uint8)
+
+
+def _hair_and_face(window: _Window) -> FloatImage:
+    """Return where a head may cover the photo beside its neck: not with the portrait's own neck and clothes."""
+    reach = max(1, round(HAIR_EDGE_PX * window.unit))
+    kept = ((window.hair + window.face > 0.5) | (window.y < window.placed.head.chin - NECK_TOP_PX)).astype(np.uint8)
+    grown = cv2.dilate(kept, np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)).astype(np.float32)
+    soft = cv2.GaussianBlur(grown, (0, 0), max(0.6, reach / 2))
+    return np.asarray(soft * np.clip(1.5 - 2 * window.neck * (window.hair < 0.5), 0, 1), np.float32)
 
 
 def _set_in(
@@ -215,7 +243,7 @@ def _set_in(
     neck = draw_neck(head, window.x, y, window.region, skin_here, here, colour, own_neck)
     gives_way = np.clip((y - head.chin - OWN_NECK_PX[0]) / (OWN_NECK_PX[1] - OWN_NECK_PX[0]), 0, 1)
     is_neck = np.clip(window.neck * 2 - 0.5, 0, 1) * (window.hair < 0.5)
-    alpha = window.alpha * (1 - is_neck * gives_way) * (1 - is_neck * (1 - neck.alpha))
+    alpha = window.alpha * (1 - is_neck * gives_way) * np.maximum(neck.alpha, _hair_and_face(window))
     layers = ((neck.colour, neck.alpha), (colour, alpha))
     if grain > MIN_GRAIN_LEVELS:
         rng = np.random.default_rng(number)
