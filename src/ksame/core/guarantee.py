@@ -19,9 +19,9 @@ Kind = Literal["k-anonymity and wrong-map", "k-anonymity", "wrong-map", "none"]
 Scope = Literal["file", "head", "code"]  # from the widest to the narrowest
 _SCOPE_SENTENCES: dict[Scope, str] = {
     "file": "It covers everything computed from the new faces alone: every byte of a published portrait.",
-    "head": "It covers the head regions only: given where a head is, its size, tilt and pose bin, and everything"
-    " outside the regions, every byte of the picture is the same whichever of these people it was. Not covered:"
-    " that placement, the neck, clothes and the place, hair beyond the region, and other people in the photo.",
+    "head": "It covers the head regions only: given where a head is, its size, tilt and pose bin, and"
+    " everything outside the regions, every byte of the picture is the same whichever of these people it was."
+    " Not covered: that placement, the neck, clothes and the place, and hair beyond the region.",
     "code": "It covers the codes only: the published pictures also carry something of the originals, and"
     " what a recogniser makes of that is measured, not promised.",
 }
@@ -104,8 +104,8 @@ class Guarantee:
             )
         elif self.k_anonymous and self.scope == "head":
             says.append(
-                f"k-anonymity of the heads with k = {self.k}: every new head stands for at least {self.k} people,"
-                f" and by it alone none can be named with a chance above {self.bound:.3g}."
+                f"k-anonymity of the heads with k = {self.k}: every new head stands for at least {self.k}"
+                f" people, and by it alone none can be named with a chance above {self.bound:.3g}."
             )
         elif self.k_anonymous:
             says.append(

@@ -42,9 +42,10 @@ __all__ = ["Heads"]
 POSE_BIN_PX = 20.0  # canonical px of nose shift from one pose bin to the next
 POSE_BINS_MAX = 2  # bins on either side of the frontal one; further turned heads are covered
 PLACEMENT_ASSUMPTIONS = {
-    "exact": "position, size, tilt and pose bin of each head are the person's own, and are outside this guarantee",
-    "group": "position and pose bin of each head are the person's own, and are outside this guarantee; size and"
-    " tilt are those of its group",
+    "exact": "position, size, tilt and pose bin of each head are the person's own, and are outside this"
+    " guarantee",
+    "group": "position and pose bin of each head are the person's own, and are outside this guarantee; size"
+    " and tilt are those of its group",
 }
 SURROUNDINGS_ASSUMPTION = "neck, clothes, the place and the time of a photo do not tell who is on it"
 

@@ -47,13 +47,14 @@ def placement_scale(placement: FloatArray) -> float:
 def compose(outer: FloatArray, inner: FloatArray) -> FloatArray:
     """Return the affine map that applies ``inner`` first, then ``outer``."""
     square = np.vstack([inner, [0, 0, 1]])
-    return outer @ square
+    result: FloatArray = outer @ square
+    return result
 
 
 def warp(
     image: NDArray[Any], matrix: FloatArray, size: tuple[int, int], *, border: int = cv2.BORDER_CONSTANT
 ) -> NDArray[Any]:
-    """Return an image as a matrix (2, 3) places it in one of another size (width, height), without aliasing."""
+    """Return an image as a matrix (2, 3) places it in one of a size (width, height), without aliasing."""
     scale = placement_scale(matrix)
     if scale < 0.5:
         step = 2 ** int(np.log2(min(1 / scale, *image.shape[:2])))

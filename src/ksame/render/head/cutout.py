@@ -102,8 +102,8 @@ def cut_head(portrait: NDArray[np.uint8], points: FloatArray) -> Head:
     lab = cv2.cvtColor(rgb.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
     skin, step = _skin_colours(lab, face, neck, alpha, y)
     middle, half = _neck_width(neck * alpha, x, y, chin)
-    maps = (np.clip(255 * part, 0, 255).astype(np.uint8) for part in (alpha, neck, parts["hair"], face))
-    return Head(rgb, *maps, placement, chin, skin, step, middle, half)
+    alpha8, neck8, hair8, face8 = (_to_bytes(part) for part in (alpha, neck, parts["hair"], face))
+    return Head(rgb, alpha8, neck8, hair8, face8, placement, chin, skin, step, middle, half)
 
 
 def head_flaws(portrait: NDArray[np.uint8], points: FloatArray) -> HeadFlaws:
@@ -138,7 +138,7 @@ def _head_alpha(
 
 
 def _rounded_crown(alpha: FloatImage, hair: FloatImage, x: FloatImage, y: FloatImage) -> FloatImage:
-    """Return alpha with a crown that the upper edge cuts rounded off by an ellipse through the hair's sides."""
+    """Return alpha in which a crown that the upper edge cuts is rounded by an ellipse through the sides."""
     if (alpha[1] > 0.3).sum() < 8:
         return alpha
     top = float(y[0].mean())
@@ -161,9 +161,9 @@ def _opaque_colours(
     source = portrait.astype(np.float32)
     spread, left = source.copy(), sure < 0.5
     for sigma in _SPREADS_PX:
-        sigma *= placement_scale(placement) / 2
-        weight = cv2.GaussianBlur(sure, (0, 0), sigma)
-        colour = cv2.GaussianBlur(source * sure[..., None], (0, 0), sigma)
+        reach = sigma * placement_scale(placement) / 2
+        weight = cv2.GaussianBlur(sure, (0, 0), reach)
+        colour = cv2.GaussianBlur(source * sure[..., None], (0, 0), reach)
         known = left & (weight > 0.02)
         spread[known] = colour[known] / weight[known][:, None]
         left &= ~known
@@ -180,6 +180,10 @@ def _skin_colours(
     below = (neck > 0.7) & (alpha > 0.9)
     step = skin - np.median(lab[below], axis=0) if below.sum() > 300 else np.array([7.0, 1, 0])
     return skin, np.clip(step, [-4, -3, -4], [14, 6, 6])
+
+
+def _to_bytes(part: FloatImage) -> NDArray[np.uint8]:
+    return np.clip(255 * part, 0, 255).astype(np.uint8)
 
 
 def _neck_width(neck: FloatImage, x: FloatImage, y: FloatImage, chin: float) -> tuple[float, float]:

@@ -42,7 +42,7 @@ def push_pull(image: NDArray[Any], weight: NDArray[Any]) -> FloatImage:
         images.append(cv2.pyrDown(images[-1]))
         weights.append(cv2.pyrDown(weights[-1]))
     total = max(float(weights[-1].sum()), 1e-6)
-    out = np.broadcast_to(images[-1].sum(axis=(0, 1)) / total, images[-1].shape).astype(np.float32)
+    out: Any = np.broadcast_to(images[-1].sum(axis=(0, 1)) / total, images[-1].shape).astype(np.float32)
     for colour, known in zip(images[::-1], weights[::-1], strict=True):
         coarse = cv2.pyrUp(out, dstsize=colour.shape[1::-1]) if colour is not images[-1] else out
         sure = np.clip(4 * known, 0, 1)[..., None]
@@ -113,7 +113,8 @@ def _fill_part(smooth: FloatImage, hole: BoolMask, source: BoolMask) -> FloatIma
     finest = 2 ** max(0, int(np.ceil(np.log2(side / FINEST_SIDE_PX))))
     coarsest = max(finest, 2 ** max(0, int(np.floor(np.log2(side / COARSEST_SIDE_PX)))))
     rng = np.random.default_rng(0)
-    before, field, step = None, None, coarsest
+    before: Level | None = None
+    field, step = np.zeros((0, 2), np.intp), coarsest
     while step >= finest:
         level = Level.of(smooth, hole, source, step)
         if not level.has_sources:
@@ -124,9 +125,7 @@ def _fill_part(smooth: FloatImage, hole: BoolMask, source: BoolMask) -> FloatIma
             level = level.voted(field)
             field = level.search(field, rng)
         before, matched, step = level, (field, step), step // 2
-    if field is None:
-        return smooth
-    return _copy_patches(smooth, hole, source, *matched)
+    return smooth if before is None else _copy_patches(smooth, hole, source, *matched)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,9 +141,7 @@ class Level:
     number: IntArray  # (h, w): which target a pixel is, or -1
 
     @classmethod
-    def of(
-        cls, smooth: FloatImage, hole: BoolMask, source: BoolMask, step: int
-    ) -> Level:
+    def of(cls, smooth: FloatImage, hole: BoolMask, source: BoolMask, step: int) -> Level:
         """Return a level at a whole fraction of the size: a cell is source if all of its pixels are."""
         pad = [(0, -side % step) for side in hole.shape]
         size = [(side + more) // step for side, (_, more) in zip(hole.shape, pad, strict=True)]
@@ -251,9 +248,9 @@ def _copy_patches(
     """Return the hole filled at full size by a field found at a fraction of it, in the light around it."""
     level = Level.of(smooth, hole, source, step)
     r = PATCH_RADIUS
-    sigma, share = max(3.0, 4.0 * step), source.astype(np.float32)
-    near = np.maximum(cv2.GaussianBlur(share, (0, 0), sigma), 1e-3)
-    low = push_pull(cv2.GaussianBlur(smooth * share[..., None], (0, 0), sigma) / near[..., None], source)
+    sigma, weight_of = max(3.0, 4.0 * step), source.astype(np.float32)
+    near = np.maximum(cv2.GaussianBlur(weight_of, (0, 0), sigma), 1e-3)
+    low = push_pull(cv2.GaussianBlur(smooth * weight_of[..., None], (0, 0), sigma) / near[..., None], source)
     _, same, uses = np.unique(field, axis=0, return_inverse=True, return_counts=True)
     crowded = uses[same.ravel()] > MAX_USES
     rows, columns = np.nonzero(hole)

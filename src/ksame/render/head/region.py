@@ -73,7 +73,7 @@ def head_mask(
 
 
 def group_region(masks: Iterable[BoolMask], silhouette: BoolMask) -> BoolMask:
-    """Return the region of a group: all masks (640, 640) and the new head's silhouette, closed, grown, smoothed.
+    """Return the region of a group: all masks (640, 640) and the new head, closed, grown and smoothed.
 
     It contains each of them, and never shrinks when another mask is added.
     """

@@ -106,7 +106,7 @@ def render_heads(
     under = patch_fill(context, blank & ~_hidden(context.shape, windows), source, label)
     under = np.where(known[..., None], context, under).astype(np.float32)
     grain = grain_sigma(context, known)
-    result = under
+    result: FloatImage = under
     for number, window in enumerate(windows):
         result[window.box] = _set_in(result[window.box], window, context, skin, grain, number)
     drawn = np.clip(result, 0, 255).round().astype(np.uint8)
@@ -120,7 +120,9 @@ def _hidden(shape: tuple[int, ...], windows: Sequence[_Window]) -> BoolMask:
     """Return what heads hide altogether, so that it need not be filled."""
     hidden = np.zeros(shape[:2], bool)
     for window in windows:
-        hidden[window.box] |= (window.alpha > 0.99) & (window.y < window.placed.head.chin - SHOULDERS_ABOVE_CHIN_PX)
+        hidden[window.box] |= (window.alpha > 0.99) & (
+            window.y < window.placed.head.chin - SHOULDERS_ABOVE_CHIN_PX
+        )
     return np.asarray(cv2.erode(hidden.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0)
 
 
@@ -144,10 +146,10 @@ def _window(one: PlacedHead, shape: tuple[int, ...]) -> _Window:
     shifted = one.placement - np.array([[0, 0, left], [0, 0, top]])
     back = cv2.invertAffineTransform(shifted).astype(np.float32)
     v, u = np.mgrid[0 : size[1], 0 : size[0]].astype(np.float32)
-    x, y = (back[i, 0] * u + back[i, 1] * v + back[i, 2] for i in (0, 1))
+    x, y = (np.asarray(back[i, 0] * u + back[i, 1] * v + back[i, 2], np.float32) for i in (0, 1))
     matrix = compose(shifted, cv2.invertAffineTransform(one.head.placement))
-    layers = [
-        warp(part, matrix, size).astype(np.float32) / 255
+    layers: list[FloatImage] = [
+        (warp(part, matrix, size) / 255).astype(np.float32)
         for part in (one.head.alpha, one.head.neck, one.head.hair, one.head.face)
     ]
     colour = warp(one.head.rgb, matrix, size, border=cv2.BORDER_REPLICATE).astype(np.float32)
@@ -215,9 +217,10 @@ def _label_below(label: NDArray[np.uint8], source: BoolMask) -> NDArray[np.uint8
 
 
 def _hair_and_face(window: _Window) -> FloatImage:
-    """Return where a head may cover the photo beside its neck: not with the portrait's own neck and clothes."""
+    """Return where a head may cover the photo beside its neck: not with its own neck and clothes."""
     reach = max(1, round(HAIR_EDGE_PX * window.unit))
-    kept = ((window.hair + window.face > 0.5) | (window.y < window.placed.head.chin - NECK_TOP_PX)).astype(np.uint8)
+    above = window.y < window.placed.head.chin - NECK_TOP_PX
+    kept = ((window.hair + window.face > 0.5) | above).astype(np.uint8)
     grown = cv2.dilate(kept, np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)).astype(np.float32)
     soft = cv2.GaussianBlur(grown, (0, 0), max(0.6, reach / 2))
     return np.asarray(soft * np.clip(1.5 - 2 * window.neck * (window.hair < 0.5), 0, 1), np.float32)
@@ -244,10 +247,8 @@ def _set_in(
     gives_way = np.clip((y - head.chin - OWN_NECK_PX[0]) / (OWN_NECK_PX[1] - OWN_NECK_PX[0]), 0, 1)
     is_neck = np.clip(window.neck * 2 - 0.5, 0, 1) * (window.hair < 0.5)
     alpha = window.alpha * (1 - is_neck * gives_way) * np.maximum(neck.alpha, _hair_and_face(window))
-    layers = ((neck.colour, neck.alpha), (colour, alpha))
-    if grain > MIN_GRAIN_LEVELS:
-        rng = np.random.default_rng(number)
-        layers = tuple((add_grain(layer, grain, rng), cover) for layer, cover in layers)
-    for layer, cover in layers:
-        under = under * (1 - cover[..., None]) + layer * cover[..., None]
-    return under
+    rng = np.random.default_rng(number)
+    for layer, cover in ((neck.colour, neck.alpha), (colour, alpha)):
+        grained = add_grain(layer, grain, rng) if grain > MIN_GRAIN_LEVELS else layer
+        under = under * (1 - cover[..., None]) + grained * cover[..., None]
+    return np.asarray(under, np.float32)

@@ -1,4 +1,4 @@
-"""Bring a new head to the light of a photo: skin tone, grain, and what is measured outside the regions for it."""
+"""Bring a new head to the light of a photo: skin tone and grain, both measured outside the regions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def to_lab(rgb: NDArray[Any]) -> FloatImage:
 
 def to_rgb(lab: FloatImage) -> FloatImage:
     """Return colours on the 0 to 255 scale."""
-    return np.clip(cv2.cvtColor(lab.astype(np.float32), cv2.COLOR_LAB2RGB) * 255, 0, 255)
+    return np.asarray(
+        np.clip(cv2.cvtColor(lab.astype(np.float32), cv2.COLOR_LAB2RGB) * 255, 0, 255), np.float32
+    )
 
 
 def skin_target(photo: NDArray[np.uint8], skin: BoolMask) -> FloatArray | None:
@@ -65,4 +67,4 @@ def grain_sigma(photo: NDArray[np.uint8], known: BoolMask) -> float:
 def add_grain(rgb: FloatImage, sigma: float, rng: np.random.Generator) -> FloatImage:
     """Return an image with grain of a standard deviation added."""
     noise = cv2.GaussianBlur(rng.normal(0, 1, rgb.shape[:2]).astype(np.float32), (0, 0), _GRAIN_BLUR_PX)
-    return rgb + (sigma / max(float(noise.std()), 1e-6)) * noise[..., None]
+    return np.asarray(rgb + (sigma / max(float(noise.std()), 1e-6)) * noise[..., None], np.float32)
