@@ -3,7 +3,7 @@
 CPU time of one thread, not wall time: on a busy machine it is the figure to look at. ``reference`` is
 ``render.blend.blend_scene``, which draws a still at its leisure. The target: code and drawing of a face of
 250 px
-in 40 ms. Faces are drawn by the shipped model, nobody's. Run ``python -m benchmarks draw [--full]``.
+in 40 ms. Faces are drawn by the bundled model, nobody's. Run ``python -m benchmarks draw [--full]``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def row(side: int, rounds: int) -> dict[str, Any]:
         "draw_ms": cpu(lambda: mask.draw(view.rgb, view.points, code), rounds),
         "draw_pixel_ms": cpu(lambda: mask.draw(view.rgb, view.points, code, texture="pixel"), rounds),
         "reference_ms": cpu(
-            lambda: blend_scene(view.rgb, view.points, face, model.shape, model.ringed, composite="picture"),
+            lambda: blend_scene(
+                view.rgb, view.points, face, model.shape, model.ring_triangles, composite="colour"
+            ),
             rounds,
         ),
     }

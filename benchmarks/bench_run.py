@@ -13,14 +13,16 @@ import sys
 import tempfile
 import time
 import venv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ksame import pipeline
 from ksame.cli import demo
-from ksame.pipeline import photos as pipeline_photos
+from ksame.core.context import Context
+from ksame.methods import METHODS
 
 LONDON = Path(__file__).resolve().parents[2] / "shared" / "data" / "london"
-STEPS = ("gather", "name_faces", "likely", "_plan", "new_faces", "_portraits")
 
 
 def photos(room: Path) -> tuple[Path, str]:
@@ -31,29 +33,24 @@ def photos(room: Path) -> tuple[Path, str]:
 
 
 def stages(folder: Path, subjects: str, publish: str, out: Path) -> dict[str, float]:
-    """Run once in this process and return the seconds of each step."""
+    """Run once in this process and return the seconds of each stage."""
     seconds: dict[str, float] = {}
 
-    def timed(name: str) -> Any:
-        step = getattr(pipeline_photos, name)
-
-        def wrapped(*args: Any, **options: Any) -> Any:
-            start = time.perf_counter()
-            try:
-                return step(*args, **options)
-            finally:
-                seconds[name.strip("_")] = round(time.perf_counter() - start, 2)
-
-        return wrapped
-
-    with contextlib.ExitStack() as undo:
-        for name in STEPS:
-            undo.callback(setattr, pipeline_photos, name, getattr(pipeline_photos, name))
-            setattr(pipeline_photos, name, timed(name))
-        release = pipeline_photos.deidentify(folder, 5, subjects=subjects, publish=publish, seed=1)
+    @contextlib.contextmanager
+    def timed(name: str) -> Iterator[None]:
         start = time.perf_counter()
-        release.save(out)
-        seconds["draw, write, inspect"] = round(time.perf_counter() - start, 2)
+        yield
+        seconds[name] = round(time.perf_counter() - start, 2)
+
+    media = pipeline.find_media([folder])
+    (photos,), method, output = pipeline.route(media, METHODS["ksame-m"], publish, {"subjects": subjects})
+    context = pipeline.prepare(method, output, Context(seed=1))
+    with timed("analyse and identify"):
+        people = photos.identify(method, output, context)
+    with timed("plan"):
+        plan = photos.plan(people, method, context)
+    with timed("render, write, certify"):
+        pipeline.release_of(photos, people, plan, method, output, context).save(out)
     return seconds
 
 

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame import io
-from ksame.analysis.identify import ONE_RECOGNISER, THREE_RECOGNISERS, LinkingRule, embed_faces, link_faces
+from ksame.analysis.linkage import ONE_RECOGNISER, THREE_RECOGNISERS, LinkingRule, embed_faces, link_faces
 from ksame.analysis.photos import analyse_photos
 from ksame.attack.score import interval
 from ksame.core.arrays import FloatArray
+from ksame.core.context import Context
 from ksame.core.geometry import five_points
 from ksame.io.sources import Source
 from ksame.models import weights
@@ -80,8 +81,10 @@ def embedded(given: Sequence[tuple[str, Read]], alter: Alter | None = None) -> S
         image = given[i][1]()
         return image if alter is None else alter(image, np.random.default_rng([7, i]))
 
-    found = analyse_photos([Source(f"{i:05}", partial(read, i)) for i in range(len(given))], scale=1.0)
-    codes = embed_faces(found.faces, list(RECOGNISERS) if alter is None else THREE_RECOGNISERS.recognisers)
+    sources = [Source(f"{i:05}", partial(read, i)) for i in range(len(given))]
+    found = analyse_photos(sources, Context(), scale=1.0)
+    names = list(RECOGNISERS) if alter is None else THREE_RECOGNISERS.recognisers
+    codes = embed_faces(found.faces, names, Context())
     first = np.flatnonzero(found.rank == 0)
     who = np.array([given[i][0] for i in found.photo])
     return Set(who, codes).rows(first)

@@ -17,6 +17,7 @@ import numpy as np
 from PIL import Image
 
 from ksame.analysis.photos import analyse_photos
+from ksame.core.context import Context
 from ksame.core.geometry import FRAME
 from ksame.io.sources import find_sources
 from ksame.lab.training.parameter_gan import (
@@ -96,7 +97,7 @@ def main():
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--size", type=int, default=500)
     given = parser.parse_args()
-    found = analyse_photos(find_sources(given.photos))
+    found = analyse_photos(find_sources(given.photos), Context())
     faces, space = found.faces[found.rank == 0], AppearanceSpace.bundled()
     info = {row["face_id"]: row for row in csv.DictReader(given.labels.open())} if given.labels else {}
     codes, c = learned(faces, space, info)

@@ -1,4 +1,4 @@
-"""Procedural backgrounds for composites: varied textures, things a little like faces, and no face."""
+"""Procedural backgrounds for composites: varied textures and face-like objects, but no face."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 import cv2
 import numpy as np
 
-BLOCK = (1500, 2000)  # px, height and width: larger photos are put together from blocks of different scenes
+BLOCK = (1500, 2000)  # px, height and width: larger photos consist of blocks of different scenes
 SKIN = np.array([[236, 200, 178], [205, 158, 128], [150, 104, 78], [88, 58, 44]], np.float32)
 
 
@@ -26,7 +26,7 @@ def background(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
 
 
 def distract(rng: np.random.Generator, image: np.ndarray, count: int) -> None:
-    """Draw clocks, sockets, car fronts, balls and heads from behind: a detector may err there."""
+    """Draw objects that detectors may take for faces: clocks, sockets, cars, balls, heads from behind."""
     kinds = (_clock, _socket, _car, _ball, _back_of_head)
     for i in range(count):
         size = int(rng.uniform(24, 200))
@@ -35,7 +35,7 @@ def distract(rng: np.random.Generator, image: np.ndarray, count: int) -> None:
 
 
 def smooth(rng: np.random.Generator, height: int, width: int, cells: float) -> np.ndarray:
-    """Return (height, width) float32: noise of about so many cells over the longer side, deviation 1."""
+    """Return (height, width) float32: noise with about ``cells`` cells over the longer side, deviation 1."""
     scale = cells / max(height, width)
     grid = rng.standard_normal((max(2, round(height * scale)) + 1, max(2, round(width * scale)) + 1))
     return cv2.resize(grid.astype(np.float32), (width, height), interpolation=cv2.INTER_CUBIC)
@@ -55,7 +55,7 @@ def _block(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
 
 
 def _colour(rng: np.random.Generator, low: float = 30, high: float = 230) -> np.ndarray:
-    """Return a colour (3,) float32 that is more often dull than bright."""
+    """Return a random colour (3,) float32 of low saturation."""
     grey = rng.uniform(low, high)
     return np.clip(grey + rng.normal(0, 25, 3), 0, 255).astype(np.float32)
 
@@ -101,7 +101,7 @@ def _facade(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
 
 
 def _cloth(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
-    """Return overlapping shapes in all colours, as of a crowd's clothes seen from behind."""
+    """Return overlapping shapes in all colours, like a crowd's clothes from behind."""
     image = np.full((height, width, 3), 90, np.uint8)
     size = rng.uniform(25, 140)
     for _ in range(min(4000, int(3 * height * width / size**2))):

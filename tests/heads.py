@@ -1,4 +1,4 @@
-"""Synthetic heads for composites: no real person, from what the package and its weights give offline."""
+"""Synthetic heads for composites: no real person; made from bundled data and weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOREHEAD, CHIN = 10, 152  # of the mesh: the highest and the lowest point of the
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """A head on the canvas: colours, how opaque it is, its mesh, and the outline of its visible face.
+    """A head on the canvas: colours, opacity, mesh, and the outline of its visible face.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Head:
     mesh : (468, 2)
         Landmarks; the face is upright.
     face : (m, 2)
-        Brows and contour below them, as far as they are to be seen.
+        Visible part of the brows and the contour below them.
     """
 
     rgb: np.ndarray
@@ -54,7 +54,7 @@ def bundled_heads(count: int, seed: int) -> list[Head]:
     heads = []
     for row in rng.permutation(len(pool))[:count].tolist():
         image = pool.image(row)
-        assert image is not None, "the pool with pictures is not in this copy of the package"
+        assert image is not None, "this copy of the package has no pool with images"
         matrix = _to_canvas(mean_mesh())
         rgb, mesh = cv2.warpAffine(image, matrix, CANVAS[::-1]), transform(matrix, mean_mesh())
         matte = np.zeros(CANVAS, np.float32)
@@ -66,9 +66,9 @@ def bundled_heads(count: int, seed: int) -> list[Head]:
 
 
 def drawn_heads(count: int, seed: int, *, spread: float = 0.8, **steer: float) -> list[Head]:
-    """Return whole heads by the generator, cut out softly; ``steer`` adds to attributes, such as yaw=20.
+    """Return whole generated heads with soft mattes; ``steer`` changes attributes, such as yaw=20.
 
-    Portraits in which no face is found are left out: without landmarks their true box is unknown.
+    Portraits without a detected face are skipped: their true box is unknown.
     """
     from ksame.models.generator import ImageGenerator
     from ksame.spaces.generator_space import GeneratorSpace
@@ -81,7 +81,9 @@ def drawn_heads(count: int, seed: int, *, spread: float = 0.8, **steer: float) -
             generator.styles(rng.standard_normal((1, generator.noise)))[0] - generator.mean
         )
         code = np.tile(style, 2)
-        rgb = space.draw((space.moved(code, steer) if steer else code)[None], generator, half=True)[0]
+        rgb = space.draw(
+            (space.shift_attributes(code, steer) if steer else code)[None], generator, half=True
+        )[0]
         found = detect(rgb)
         if len(found):
             mesh, presence = predict_meshes(rgb, found[:1])
@@ -91,13 +93,13 @@ def drawn_heads(count: int, seed: int, *, spread: float = 0.8, **steer: float) -
 
 
 def _to_canvas(mesh: np.ndarray) -> np.ndarray:
-    """Return the matrix (2, 3) that brings a face to its place on the canvas."""
+    """Return the matrix (2, 3) that places a face on the canvas."""
     scale = FACE_HEIGHT / np.ptp(mesh[list(OVAL), 1])
     return np.column_stack([scale * np.eye(2), FACE_CENTRE - scale * (mesh[FOREHEAD] + mesh[CHIN]) / 2])
 
 
 def _cut_out(rgb: np.ndarray, mesh: np.ndarray, rng: np.random.Generator) -> Head:
-    """Return the head of a portrait: an ellipse with hair and neck, which fades at the portrait's borders."""
+    """Return the head of a portrait: an ellipse with hair and neck that fades out at the borders."""
     matrix = _to_canvas(mesh)
     inside = np.zeros(rgb.shape[:2], np.uint8)
     inside[8:-8, 8:-8] = 1
@@ -127,7 +129,7 @@ def _dressed(
     parts = [("shoulders", cloth), ("neck", 0.8 * skin + 3 * strands)]
     if hair:
         parts.insert(0, ("hair", rng.uniform(15, 150) * np.array([1, 0.8, 0.65], np.float32) + 14 * strands))
-    long = rng.uniform(0.35, 1.0)  # how far hair hangs down
+    long = rng.uniform(0.35, 1.0)  # length of the hair
     for part, colour in parts:
         shape = np.zeros(CANVAS, np.float32)
         if part == "shoulders":

@@ -1,4 +1,4 @@
-"""Photos and videos that went wrong on their way: seeded, so that a failure can be seen again."""
+"""Corrupted photos and videos, seeded so that a failure can be reproduced."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ def flip_header(data: bytes, rng: Rng) -> bytes:
 
 
 def scribble(data: bytes, rng: Rng) -> bytes:
-    """Write noise, or nothing, over a part."""
+    """Overwrite a part with noise or zeros."""
     begin, length = int(rng.integers(len(data))), int(rng.integers(1, 2000))
     noise = rng.bytes(length) if rng.random() < 0.5 else bytes(length)
     return data[:begin] + noise + data[begin + length :]
 
 
 def cut(data: bytes, rng: Rng) -> bytes:
-    """Lose the end."""
+    """Cut off the end."""
     return data[: int(rng.integers(len(data)))]
 
 
 def lose(data: bytes, rng: Rng) -> bytes:
-    """Lose a part in the middle."""
+    """Remove a part in the middle."""
     begin = int(rng.integers(len(data)))
     return data[:begin] + data[begin + int(rng.integers(1, 500)) :]
 
 
 def append(data: bytes, rng: Rng) -> bytes:
-    """Add something after the end."""
+    """Append bytes after the end."""
     return data + (rng.bytes(int(rng.integers(1, 5000))) if rng.random() < 0.5 else data)
 
 
 def other_header(data: bytes, rng: Rng) -> bytes:
-    """Begin as a file of another type does."""
+    """Overwrite the header with that of another type."""
     headers = (
         b"\xff\xd8\xff\xe0\0\x10JFIF\0", b"\x89PNG\r\n\x1a\n", b"RIFF\xff\xff\0\0WEBPVP8 ",
         b"II*\0\x08\0\0\0", b"BM", b"P6 9999 9999 255\n", b"\0\0\0\x18ftypheic", b"\x1aE\xdf\xa3",
@@ -70,12 +70,12 @@ def other_header(data: bytes, rng: Rng) -> bytes:
 
 
 def nothing(data: bytes, rng: Rng) -> bytes:
-    """Hold no byte at all."""
+    """Return an empty file."""
     return b""
 
 
 def huge(data: bytes, rng: Rng) -> bytes:
-    """Say that there are more pixels than any machine holds."""
+    """State more pixels in the header than fit in memory."""
     side = int(rng.choice([30_000, 65_535, 2**31 - 1]))
     if data.startswith(b"\x89PNG"):
         header = b"IHDR" + struct.pack(">II", side, side) + data[24:29]
@@ -89,7 +89,7 @@ def huge(data: bytes, rng: Rng) -> bytes:
 
 
 def same(data: bytes, rng: Rng) -> bytes:
-    """Leave it as it is: only the name is wrong."""
+    """Leave the data unchanged: only the suffix is wrong."""
     return data
 
 
@@ -105,7 +105,7 @@ def _bytes(image: Image.Image, form: str, **options: object) -> bytes:
 
 
 def odd_photos(image: Image.Image, rng: Rng) -> dict[str, bytes]:
-    """Return one photo in every way that is whole and rarely seen, by the ending of its name."""
+    """Return one photo in valid but rare encodings, by the suffix of its name."""
     grey = np.asarray(image.convert("L"))
     deep = Image.fromarray(grey.astype(np.uint16) * 257)
     noise = rng.bytes(300)
@@ -144,7 +144,7 @@ def odd_photos(image: Image.Image, rng: Rng) -> dict[str, bytes]:
 
 
 def mutate_photos(folder: Path, count: int, seed: int) -> None:
-    """Fill a folder with so many photos SUBJECT_NUMBER_WHAT.SUFFIX that went wrong."""
+    """Fill a folder with ``count`` corrupted photos SUBJECT_NUMBER_DAMAGE.SUFFIX."""
     rng = np.random.default_rng(seed)
     images = {name: Image.fromarray(shot(name)) for name in PEOPLE}
     for number in range(count):
@@ -164,7 +164,7 @@ def mutate_photos(folder: Path, count: int, seed: int) -> None:
 
 
 def mutate_videos(folder: Path, count: int, seed: int) -> None:
-    """Fill a folder with so many videos NUMBER_WHAT.SUFFIX that went wrong."""
+    """Fill a folder with ``count`` corrupted videos NUMBER_DAMAGE.SUFFIX."""
     rng = np.random.default_rng(seed)
     whole = {}
     for number, suffix in enumerate(CONTAINERS):
@@ -187,7 +187,7 @@ def mutate_videos(folder: Path, count: int, seed: int) -> None:
 
 
 def _webm(path: Path, name: str) -> None:
-    """Write a short clip in VP9, which the other containers do not hold."""
+    """Write a short video in VP9."""
     person = shot(name)
     height, width = (side // 2 * 2 for side in person.shape[:2])
     with av.open(str(path), "w") as out:

@@ -23,7 +23,7 @@ FIRST_ROW_AND_COLUMN = {  # mark: where the stored row 0 and column 0 are seen
 
 
 def turned(upright, mark):
-    """Return the picture as a camera with this orientation mark stores it."""
+    """Return the image as a camera with this orientation mark stores it."""
     import numpy as np
 
     height, width = upright.shape[:2]
@@ -399,7 +399,7 @@ def grey_pixel(pixel):
 
 
 def mapped(rgb, mask, new_pixel):
-    """Return the picture with new_pixel(y, x, pixel) in the mask."""
+    """Return the image with new_pixel(y, x, pixel) in the mask."""
     out = rgb.copy()
     for y, x in np.ndindex(mask.shape):
         if mask[y, x]:
@@ -935,7 +935,7 @@ def runs_of(row, alike):
 
 
 def block_means(image, size, scale):
-    """A picture (h, w) whose pixels are the means of those in the same square of the frame."""
+    """An image (h, w) whose pixels are the means of those in the same square of the frame."""
     height, width = image.shape
     square = {
         (y, x): (math.floor((scale * y + 1) / size), math.floor((scale * x + 1) / size))
@@ -1008,7 +1008,7 @@ def persons(tracks, same):
     """Groups of (clip, frames, code): the nearest two groups are joined, again and again, while they may be.
 
     Two may be one if some code of one is within the distance of some code of the other, and nobody of
-    one is in a picture with somebody of the other.
+    one is in an image together with somebody of the other.
     """
     groups = [[t] for t in tracks]
 
@@ -1119,7 +1119,7 @@ def in_form(move, own, features, whole, near):
 
 
 def eyeballs(at, new, ring):
-    """An eye of a picture, its lids as near to its axis as those of a mesh are, but not further off."""
+    """An eye of an image, its lids as near to its axis as those of a mesh are, but not further off."""
 
     def along_and_off(mesh, i):
         axis = mesh[ring[8]] - mesh[ring[0]]
@@ -1220,7 +1220,7 @@ def proportions(mesh):
 
 
 def synthesised(rows, matrices, side):
-    """A picture (side, side, 3) of one style for each layer: the sum of the layers, squashed to 0 to 255."""
+    """An image (side, side, 3) of one style for each layer: the sum of the layers, squashed to 0 to 255."""
     values = [
         sum(
             rows[layer][i] * matrix[i][out]

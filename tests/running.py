@@ -1,4 +1,4 @@
-"""How the command ended, and what lies in a folder: shared by the tests that run the whole way."""
+"""Run the command in a process of its own, and compare the contents of folders."""
 
 from __future__ import annotations
 
@@ -20,46 +20,59 @@ class Outcome(NamedTuple):
 
     @property
     def json(self) -> dict[str, Any]:
-        """What ``--json`` printed: one object and nothing beside it."""
+        """The object that ``--json`` printed; nothing else may be on stdout."""
         return json.loads(self.out)
 
     @property
     def sentence(self) -> str:
-        """The one error, which must be one sentence on one line."""
+        """The error message, which must be one sentence on one line."""
         (line,) = [line for line in self.err.splitlines() if line.startswith("ksame: ")]
         assert line.endswith("."), line
         assert "Traceback" not in self.err
         return line.removeprefix("ksame: ")
 
 
+def begin(*args: object, start: str = "", **options: Any) -> subprocess.Popen[Any]:
+    """Start the real command in a process of its own, after the Python statements of ``start``.
+
+    A process inherits an ignored SIGINT from its parent (a shell's background job, cron) and rightly goes on
+    ignoring it. The tests must not depend on who started them, so the child gets Python's own handler.
+    """
+    before = f"import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n{start}\n"
+    code = f"{before}sys.argv[0] = 'ksame'\nfrom ksame.cli import main\nmain()"
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, args)], **options)
+
+
 def shell(*args: object, start: str = "", **options: Any) -> Outcome:
-    """Run the real command in a process of its own, after the Python statements of ``start``."""
-    code = f"import sys\n{start}\nsys.argv[0] = 'ksame'\nfrom ksame.cli import main\nmain()"
-    way = ["-c", code] if start else ["-m", "ksame"]
-    done = subprocess.run(
-        [sys.executable, *way, *map(str, args)], capture_output=True, timeout=300, **options
-    )
+    """Run the real command as ``begin`` does, wait for its end and return what it printed."""
+    piped = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    with begin(*args, start=start, **piped, **options) as process:
+        try:
+            streams = process.communicate(timeout=300)
+        except BaseException:
+            process.kill()
+            raise
     # bytes that are not UTF-8 must not break the tests either
-    return Outcome(done.returncode, *(os.fsdecode(stream) for stream in (done.stdout, done.stderr)))
+    return Outcome(process.returncode, *map(os.fsdecode, streams))
 
 
-# each ends the process as kill -9 does, at a moment that a clock would rarely hit
+# ``die`` ends the process as kill -9 does, at an exact point of the code
 KILL = "import os, signal\ndie = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
 
 
 def places(folder: Path) -> dict[str, str]:
-    """Return an environment in which temporary files would be found."""
+    """Return an environment whose temporary folder is ``folder / "temp"``, where tests can look for files."""
     (folder / "temp").mkdir()
     return os.environ | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder / "temp"))
 
 
 def tree(folder: Path) -> set[str]:
-    """Everything below a folder, by relative name."""
+    """Return the relative names of everything below a folder."""
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The sha256 of every file below a folder."""
+    """Return the sha256 of every file below a folder, by relative name."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")

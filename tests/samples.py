@@ -1,4 +1,4 @@
-"""Made-up meshes and face sets: nobody's face, but the shape of the data."""
+"""Random meshes and face sets of the right shape; no real face."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ksame.core.geometry import FRAME, LEFT_EYE, MESH, MOUTH_LEFT, MOUTH_RIGHT, 
 
 
 def mesh(five=FRAME.five):
-    """A mesh with the given five points and an oval around them."""
+    """Return a mesh with the given five points and an oval around them."""
     five = np.asarray(five, float)
     points = np.tile(five[2], (MESH, 1))
     turn = np.linspace(0, 2 * np.pi, len(OVAL), endpoint=False)
@@ -20,7 +20,7 @@ def mesh(five=FRAME.five):
 
 
 def faces(n=6, seed=0):
-    """Random coarse pictures on the canonical frame, one subject each."""
+    """Return n random blocky images on the canonical frame, one subject each."""
     coarse = np.random.default_rng(seed).integers(40, 216, size=(n, 10, 8, 3))
     rgb = coarse.repeat(32, axis=1).repeat(32, axis=2).astype(np.uint8)
     names = np.arange(n).astype(str)

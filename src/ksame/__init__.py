@@ -29,11 +29,12 @@ from ksame.core.guarantee import Guarantee
 from ksame.core.partition_type import Partition
 
 if TYPE_CHECKING:
-    from ksame import attack
+    from ksame import attack, methods
     from ksame.audit.report.result import Report
     from ksame.audit.run import audit
+    from ksame.core.context import Context
     from ksame.methods.microaggregator import Microaggregator
-    from ksame.pipeline import deidentify
+    from ksame.pipeline.run import deidentify, run
     from ksame.release.verify import verify
     from ksame.release.writer import Release
 
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CannotGuarantee",
+    "Context",
     "FaceSet",
     "Guarantee",
     "GuaranteeError",
@@ -57,8 +59,10 @@ __all__ = [
     "attack",
     "audit",
     "deidentify",
+    "methods",
     "partition",
     "replace",
+    "run",
     "verify",
 ]
 
@@ -69,7 +73,10 @@ _LATER = {
     "Report": "ksame.audit.report.result",
     "attack": "ksame",
     "audit": "ksame",
+    "methods": "ksame",
+    "Context": "ksame.core.context",
     "deidentify": "ksame.pipeline",
+    "run": "ksame.pipeline",
     "verify": "ksame.release",
 }
 

@@ -15,11 +15,12 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 import oracles
 from ksame.attack import classic
 from ksame.attack.embed import embed_faces
-from ksame.attack.recognisers import RECOGNISERS, choose_recognisers, from_onnx
+from ksame.attack.recognisers import ATTACKERS, Recogniser, choose_recognisers, from_onnx
 from ksame.attack.score import score
 from ksame.core.errors import UsageError, WeightsError
 from ksame.io.sources import find_sources
 from ksame.models import runtime, weights
+from ksame.models.recognisers import RECOGNISERS, VERIFIERS
 from samples import mesh
 
 CLASSIC = ["eigenfaces", "eigenfaces-mahalanobis", "fisherfaces", "lbp", "hog", "lpq"]
@@ -81,18 +82,18 @@ def test_lpq_does_not_see_gain_and_offset(chip, gain, offset):
 @given(order=st.permutations(range(3)))
 def test_a_code_depends_on_nothing_but_its_chip(name, order):
     some = blots(3)[[*order, *order]]
-    codes = RECOGNISERS[name].codes(some)
+    codes = ATTACKERS[name].codes(some)
     for chip, code in zip(some, codes, strict=True):
-        assert RECOGNISERS[name].codes(chip[None])[0].tobytes() == code.tobytes()
+        assert ATTACKERS[name].codes(chip[None])[0].tobytes() == code.tobytes()
 
 
 @pytest.mark.weights
 @pytest.mark.parametrize("name", DEEP)
 def test_a_deep_code_depends_on_nothing_but_its_chip(name):
     rgb = np.random.default_rng(0).integers(0, 256, (320, 256, 3)).astype(np.uint8)
-    one, other = RECOGNISERS[name].chips(rgb, np.stack([mesh(), mesh() + 9]))
-    first, _, again = RECOGNISERS[name].codes(np.stack([one, other, one]))
-    alone = RECOGNISERS[name].codes(one[None])[0]
+    one, other = ATTACKERS[name].chips(rgb, np.stack([mesh(), mesh() + 9]))
+    first, _, again = ATTACKERS[name].codes(np.stack([one, other, one]))
+    alone = ATTACKERS[name].codes(one[None])[0]
     assert first.tobytes() == again.tobytes() == alone.tobytes()
 
 
@@ -193,7 +194,7 @@ def test_a_space_is_learnt_from_all_photos_of_some_people(monkeypatch):
 @pytest.mark.parametrize("name", CLASSIC)
 @pytest.mark.parametrize("people", [1, 3])
 def test_equal_pictures_are_equally_far(name, people):
-    who = RECOGNISERS[name]
+    who = ATTACKERS[name]
     subjects = np.arange(4) % people
     for blank in (np.zeros((4, classic.SIDE, classic.SIDE), np.uint8), blots(1).repeat(4, axis=0)):
         gallery = who.codes(blank)
@@ -207,21 +208,21 @@ def test_equal_pictures_are_equally_far(name, people):
 
 @pytest.mark.parametrize("name", CLASSIC)
 def test_one_person_alone_is_no_trouble(name):
-    codes = RECOGNISERS[name].codes(blots(4))
-    far = RECOGNISERS[name].train(codes[:3], np.zeros(3))(codes)
+    codes = ATTACKERS[name].codes(blots(4))
+    far = ATTACKERS[name].train(codes[:3], np.zeros(3))(codes)
     assert far.shape == (4, 3)
     assert np.isfinite(far).all()
 
 
 @pytest.mark.weights
 def test_unprotected_copies_are_named_by_all_and_other_photos_by_most(family):
-    recognisers = [RECOGNISERS[name] for name in CLASSIC + DEEP]
+    recognisers = [ATTACKERS[name] for name in CLASSIC + DEEP]
     sources = find_sources(family)
     seen = embed_faces(sources, recognisers)
     who = np.array([source.name.split("/")[0] for source in sources])
     first = np.arange(len(who)) % 2 == 0
     for name in CLASSIC + DEEP:
-        codes, train = seen.codes[name], RECOGNISERS[name].train
+        codes, train = seen.codes[name], ATTACKERS[name].train
         copy = score(train, codes, codes, who, who, attack="naive", recogniser=name)
         assert copy.rank1 == 1
         other = score(
@@ -234,8 +235,17 @@ def test_unprotected_copies_are_named_by_all_and_other_photos_by_most(family):
 
 
 def test_names_are_those_promised():
-    assert list(RECOGNISERS) == [*CLASSIC, "dlib", "sface", "facenet", "mobilefacenet"]
-    assert all(name == who.name for name, who in RECOGNISERS.items())
+    assert list(ATTACKERS) == [*CLASSIC, "sface", "mobilefacenet", "dlib", "facenet"]
+    assert all(name == who.name for name, who in ATTACKERS.items())
+
+
+def test_an_attacker_that_is_added_attacks_and_judges_nothing(bare, monkeypatch):
+    mine = Recogniser("mine", classic.chips, classic.hog, classic.cosine)
+    monkeypatch.setitem(ATTACKERS, "mine", mine)
+    assert choose_recognisers("mine") == ([mine], ())
+    assert choose_recognisers("all")[0][-1] is mine
+    assert "mine" not in RECOGNISERS
+    assert not any("mine" in names for names in VERIFIERS)
 
 
 def test_some_are_chosen_by_name_once_each():
@@ -263,10 +273,10 @@ def test_all_is_all_that_are_here(bare):
     found, notes = choose_recognisers()
     assert [who.name for who in found] == CLASSIC
     assert [note.split(":")[0] for note in notes] == [
-        f"Without {n}" for n in ("dlib", "sface", "facenet", "mobilefacenet")
+        f"Without {n}" for n in ("sface", "mobilefacenet", "dlib", "facenet")
     ]
-    assert "ksame models add dlib FILE" in notes[0]
-    assert "ksame models add sface FILE" in notes[1]
+    assert "ksame models add dlib FILE" in notes[2]
+    assert "ksame models add sface FILE" in notes[0]
     assert all(note.endswith(".") for note in notes)
 
 
@@ -281,7 +291,7 @@ def test_one_that_was_named_and_is_missing_is_an_error(bare, name, way):
 def test_a_nonsense_code_does_not_pass_for_a_missing_face(monkeypatch):
     monkeypatch.setattr(runtime, "infer", lambda name, x, shape: [np.full((1, 128), np.inf, np.float32)])
     with pytest.raises(WeightsError, match="sface gave a code that is not finite"):
-        RECOGNISERS["sface"].codes(np.zeros((1, 112, 112, 3), np.uint8))
+        ATTACKERS["sface"].codes(np.zeros((1, 112, 112, 3), np.uint8))
 
 
 # an .onnx file of one's own: a few bytes of protocol buffers, so that no package is needed to write it
@@ -364,8 +374,8 @@ def test_its_chip_is_the_usual_one_at_its_size(tmp_path):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"shape": (1, 1, 112, 112)}, r"must take one picture.*\(1, 1, 112, 112\)"),
-        ({"shape": (1, "c", 112, 112)}, "must take one picture"),
+        ({"shape": (1, 1, 112, 112)}, r"must take one image.*\(1, 1, 112, 112\)"),
+        ({"shape": (1, "c", 112, 112)}, "must take one image"),
         ({"shape": (1, 3, 112, 96)}, "must be square"),
         ({"shape": (1, 3, 28, 28)}, r"at least 16 numbers\. Got \(1, 3\)"),
         ({"shape": (1, 3, 112, 112), "vector": False}, r"one vector.*\(1, 3, 4, 4\)"),
@@ -389,12 +399,12 @@ def test_what_is_no_network_is_refused(tmp_path):
 def test_a_network_that_fails_on_a_picture_is_refused(tmp_path, monkeypatch):
     file = network(tmp_path / "mine.onnx", (1, 3, 112, 112))
     monkeypatch.setattr(runtime, "infer", lambda *args, **options: (_ for _ in ()).throw(RuntimeError("no")))
-    with pytest.raises(UsageError, match="does not run on one picture"):
+    with pytest.raises(UsageError, match="does not run on one image"):
         from_onnx(file)
 
 
 def test_a_file_beside_all_the_others(tmp_path, bare):
     found, _ = choose_recognisers(["all", network(tmp_path / "mine.onnx", (1, 3, 112, 112))])
     assert [who.name for who in found] == [*CLASSIC, "mine"]
-    with pytest.raises(UsageError, match="there is a recogniser lbp"):
+    with pytest.raises(UsageError, match="there is already a recogniser lbp"):
         choose_recognisers([network(tmp_path / "lbp.onnx", (1, 3, 112, 112))])

@@ -199,8 +199,8 @@ A = np.eye(3)
         ((A, np.full((3, 3), np.inf)), {}, "released must be finite"),
         ((np.zeros((0, 3)), A), {}, "originals must show at least one face"),
         ((A, [[1.0], [1.0, 2.0], [3.0]]), {}, "n rows of equally many numbers"),
-        ((np.zeros(3), A), {}, r"codes \(n, d\) or a list of pictures. Got \(3,\)"),
-        ((A, np.zeros((3, 8, 8, 4), np.uint8)), {}, r"pictures \(h, w, 3\) or \(h, w\). Got \(8, 8, 4\)"),
+        ((np.zeros(3), A), {}, r"codes \(n, d\) or a list of images. Got \(3,\)"),
+        ((A, np.zeros((3, 8, 8, 4), np.uint8)), {}, r"images \(h, w, 3\) or \(h, w\). Got \(8, 8, 4\)"),
         ((A, np.zeros((3, 8, 8), np.uint8)), {}, "one of each cannot be compared"),
         (("photos", A), {}, "Got one path, 'photos'"),
     ],
@@ -213,10 +213,10 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(args, options, message):
 
 
 def test_pictures_that_are_not_there_and_codes_where_pictures_are_needed(tmp_path):
-    with pytest.raises(InputError, match="There is no picture"):
+    with pytest.raises(InputError, match="There is no image"):
         attack.naive([tmp_path / "a.png", tmp_path / "b.png"], A)
-    with pytest.raises(UsageError, match="this attack needs pictures"):
+    with pytest.raises(UsageError, match="this attack needs images"):
         attack.automatic_parrot(A, A)
-    with pytest.raises(UsageError, match="cannot look at pictures"):
+    with pytest.raises(UsageError, match="cannot read images"):
         noise = np.zeros((2, 8, 8), np.uint8)
         attack.naive(noise, noise, recogniser=lambda gallery, subjects: None)

@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 import oracles
 from ksame import attack, io
 from ksame.analysis.photos import select_usable
-from ksame.attack import attacks, degradation
-from ksame.attack.degradation import Degradation, Enhancer, apply_degradation, estimate_degradation
+from ksame.attack import compare, degradation
+from ksame.attack.degradation import (
+    Degradation,
+    DegradationStudy,
+    Enhancer,
+    apply_degradation,
+    estimate_degradation,
+)
+from ksame.attack.recognisers import ATTACKERS
 from ksame.core.errors import UsageError, WeightsError
 from ksame.core.geometry import register, to_frame, transform
+from ksame.io.photos import read_pixels
 from ksame.io.sources import Source
 from ksame.methods.obscure import obscure
 from ksame.models.detectors import detect
@@ -94,10 +102,9 @@ def test_what_is_found_is_done_as_it_was(photos):
     np.testing.assert_array_equal(
         apply_degradation(found, photo, points), obscure(photo, points, "pixelate", strength=8)
     )
-    source = Source("photo", photo)
-    np.testing.assert_array_equal(
-        degradation.imitate_degradation(found, source, points), apply_degradation(found, photo, points)
-    )
+    study = DegradationStudy([Source("photo", photo)], {0: points}, photo[None], found)
+    (imitated,) = study.imitations()
+    np.testing.assert_array_equal(read_pixels(imitated), apply_degradation(found, photo, points))
 
 
 def test_faces_for_study_come_from_where_they_are_known_to_be(photos, tmp_path):
@@ -105,7 +112,7 @@ def test_faces_for_study_come_from_where_they_are_known_to_be(photos, tmp_path):
     (tmp_path / "broken.png").write_bytes(b"")
     broken = Source("broken", tmp_path / "broken.png")
     assert len(degradation.sample_faces([flat, broken])) == 0
-    assert len(degradation.sample_faces([flat, broken], places={0: photos[0][1]})) == 1
+    assert len(degradation.sample_faces([flat, broken], meshes={0: photos[0][1]})) == 1
     some = degradation.sample_faces(
         [Source(str(i), photo) for i, (photo, _) in enumerate(photos)], max_count=3
     )
@@ -126,7 +133,7 @@ def test_the_likeliest_face_is_the_likeliest(faces, found):
     rgb, _ = faces
     enhancer = Enhancer.fit(rgb, found, noise=5.0)
     half = degradation._half_size(rgb).reshape(len(rgb), -1)
-    _, phi, variance = degradation.principal(half, keep=100)
+    _, phi, variance = degradation.principal_components(half, keep=100)
     inside = degradation._inside()
     shape = enhancer.mean.shape
     a = degradation._degraded(phi.reshape(-1, *shape), found)[:, inside].reshape(len(phi), -1)
@@ -163,7 +170,7 @@ def test_an_enhancer_needs_something_to_learn_from_and_something_to_undo(faces):
 
 
 def test_an_enhanced_recogniser_looks_at_mended_faces(photos):
-    who = attacks.resolve_recogniser("lbp")
+    who = ATTACKERS["lbp"]
     seen = []
 
     def mend(faces):
@@ -239,5 +246,5 @@ def test_paths_will_do_and_the_best_recogniser_is_taken(people, recogniser, monk
     def none():
         raise WeightsError("none is there")
 
-    monkeypatch.setattr(attacks, "default_recogniser", none)
-    assert attacks.resolve_recogniser(None).name == "lbp"
+    monkeypatch.setattr(compare, "default_recogniser", none)
+    assert attack.naive(files, files).recogniser == "lbp"

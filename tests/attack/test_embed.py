@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from ksame import io
-from ksame.attack import background
-from ksame.attack.background import BackgroundRecogniser
 from ksame.attack.embed import embed_faces
-from ksame.attack.recognisers import Recogniser, euclidean
+from ksame.attack.recognisers import SURROUNDINGS_ATTACKERS, Recogniser, euclidean, surroundings_chips
 from ksame.core.geometry import FRAME, register, transform
 from ksame.io.sources import Source
 from samples import mesh
@@ -32,7 +30,7 @@ def _codes(chips):
 
 
 TINY = Recogniser("tiny", _chips, _codes, euclidean)
-WIDE = BackgroundRecogniser("wide", _chips, _codes, euclidean)
+WIDE = Recogniser("wide", _chips, _codes, euclidean, surroundings=True)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +65,7 @@ def test_equal_pictures_are_looked_at_once(sources, tmp_path):
     told = []
     result = embed_faces(given, [TINY], jobs=1, progress=lambda *stage: told.append(stage))
     assert len(LOOKED) == 2
-    assert told[-1] == ("looking at faces", 2, 2)
+    assert told[-1] == ("embedding faces", 2, 2)
     first = result.largest(4)
     np.testing.assert_array_equal(result.codes["tiny"][first[0]], result.codes["tiny"][first[1]])
     np.testing.assert_array_equal(result.codes["tiny"][first[2]], result.codes["tiny"][first[3]])
@@ -147,7 +145,7 @@ def test_the_background_is_seen_without_the_face_and_crops_with_it():
     other = photo.copy()
     middle = (slice(120, 240), slice(80, 180))
     other[middle] = 255 - other[middle]
-    views = {who.name: who for who in background.RECOGNISERS}
+    views = {who.name: who for who in SURROUNDINGS_ATTACKERS}
     chips = {name: [who.chips(rgb, points[None]) for rgb in (photo, other)] for name, who in views.items()}
     np.testing.assert_array_equal(*chips["background-lbp"])
     assert (chips["crop200-lbp"][0] != chips["crop200-lbp"][1]).mean() > 0.15
@@ -166,7 +164,7 @@ def test_a_crop_is_a_square_about_the_middle_of_the_face(side, wide):
     grown = np.kron(frame, np.ones((2, 2, 1), np.uint8))
     points = 2 * mesh() + 0.5
     np.testing.assert_allclose(transform(np.array([[0.5, 0, -0.25], [0, 0.5, -0.25]]), points), mesh())
-    (chip,) = background.chips(grown, points[None], side=side)
+    (chip,) = surroundings_chips(grown, points[None], side=side)
     rows, columns = np.nonzero(chip > 127)
     assert abs(rows.mean() - 50.5) < 0.6
     assert abs(columns.mean() - 50.5) < 0.6

@@ -1,4 +1,4 @@
-"""What every partition in METHODS owes its callers; a new method is tested by being listed there."""
+"""The contract of every partition in METHODS; a new method is tested by being listed there."""
 
 from __future__ import annotations
 
@@ -49,25 +49,25 @@ def test_two_far_apart_groups_are_found(method):
     assert method(x, 5, rng=0).labels.tolist() == [0] * 5 + [1] * 5
 
 
-def test_too_few_people_are_refused_in_words(method):
+def test_too_few_subjects_are_refused_with_the_range_of_k(method):
     with pytest.raises(CannotGuarantee) as refusal:
         method(faces(12), 20)
     assert str(refusal.value) == "k must be an integer in [2, 12]: 12 distinct subjects were given. Got 20."
 
 
-def test_photos_do_not_count_as_people(method):
+def test_k_counts_subjects_and_not_photos(method):
     with pytest.raises(CannotGuarantee, match=r"in \[2, 3\]: 3 distinct subjects were given\. Got 4\."):
         method(faces(12), 4, subjects=list("abcabcabcabc"))
 
 
 @pytest.mark.parametrize("n", [0, 1])
-def test_nobody_and_one_alone_are_refused(method, n):
+def test_fewer_than_two_subjects_are_refused(method, n):
     with pytest.raises(CannotGuarantee, match="At least 2 distinct subjects"):
         method(np.zeros((n, 3)), 2)
 
 
 @pytest.mark.parametrize("k", [1, 0, -3, 2.5, 5.0, "5", True, np.bool_(True), None, [2]], ids=repr)
-def test_k_that_is_no_count_of_people_is_refused(method, k):
+def test_k_that_is_no_integer_above_one_is_refused(method, k):
     with pytest.raises(UsageError, match="k must be an integer of at least 2"):
         method(faces(12), k)
 
@@ -91,7 +91,7 @@ def test_k_may_be_any_integer_type(method):
     ],
     ids=["vector", "cube", "no columns", "empty", "ragged", "words", "complex", "objects", "nothing"],
 )
-def test_codes_that_are_no_table_of_numbers_are_refused(method, codes):
+def test_codes_that_are_no_matrix_of_numbers_are_refused(method, codes):
     with pytest.raises(UsageError, match="codes must be"):
         method(codes, 2)
 
@@ -106,7 +106,7 @@ def test_codes_without_finite_distances_are_refused(method, bad):
 
 @pytest.mark.parametrize("subjects", [["a"] * 11, [["a"]] * 12, "a"])
 def test_subjects_must_name_each_face(method, subjects):
-    with pytest.raises(UsageError, match="subjects must name one person per code: 12"):
+    with pytest.raises(UsageError, match="subjects must have one entry per code: 12"):
         method(faces(12), 3, subjects=subjects)
 
 
@@ -145,7 +145,7 @@ def test_order_of_rows_does_not_matter_unless_it_is_drawn(method):
     assert moved == sets(method(x, 3))
 
 
-def test_input_is_left_alone(method):
+def test_input_is_not_modified(method):
     x, subjects = faces(12), np.array(list("abcdefabcdef"))
     before = x.copy(), subjects.copy()
     method(x, 3, subjects=subjects)
@@ -184,7 +184,7 @@ def test_copies_are_grouped_too(method, value):
     assert groups.sizes.min() >= 4
 
 
-def test_nobody_is_in_two_groups(method):
+def test_no_subject_is_in_two_groups(method):
     rng = np.random.default_rng(0)
     subjects = np.concatenate([np.arange(10), rng.integers(0, 10, 50)]).astype(str)
     groups = method(faces(60), 3, subjects=subjects, rng=0)
@@ -193,7 +193,7 @@ def test_nobody_is_in_two_groups(method):
     assert groups.people.sum() == 10
 
 
-def test_a_second_photo_of_everybody_changes_nothing(method):
+def test_a_second_photo_of_every_subject_changes_nothing(method):
     x = faces(20)
     once = method(x, 3, rng=0)
     twice = method(np.concatenate([x, x]), 3, subjects=np.tile(np.arange(20), 2), rng=0)

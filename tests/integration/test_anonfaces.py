@@ -7,7 +7,6 @@ import shutil
 
 import numpy as np
 import pytest
-from ksame.methods.anonfaces.group import NON_COMMERCIAL
 from PIL import Image
 
 import generators
@@ -16,9 +15,11 @@ from ksame.core.errors import CannotGuarantee, GuaranteeViolated, UsageError
 from ksame.core.partition_type import check_law
 from ksame.io import decode
 from ksame.methods.anonfaces.measure import measure_portraits
+from ksame.methods.anonfaces.method import NON_COMMERCIAL
 from ksame.methods.anonfaces.targets import SURE_NEUTRAL_LOGIT, SURE_SMILE_LOGIT
 from ksame.models.detectors import detect
 from ksame.models.generator import ImageGenerator
+from ksame.models.recognisers import VERIFIERS
 from ksame.release import read_private
 from ksame.render.tone import is_monochrome
 from ksame.spaces.generator_space import ATTRIBUTES, GeneratorSpace
@@ -46,7 +47,7 @@ def released(nine, tmp_path_factory):
 
 
 def test_the_law_holds_on_the_files(released):
-    rows, _ = read_private(released.with_name("out.private"))
+    rows = read_private(released.with_name("out.private")).mapping
     data = [(released / row.output).read_bytes() for row in rows]
     bound = check_law(data, [row.subject for row in rows], 3)
     certificate = json.loads((released / "certificate.json").read_text())
@@ -78,23 +79,27 @@ def test_every_published_picture_is_a_whole_portrait_with_a_face(released):
 
 def test_the_certificate_says_who_drew_and_who_judged(released):
     certificate = json.loads((released / "certificate.json").read_text())
-    assert certificate["method"] == "anonfaces" and certificate["non_commercial"] is True
-    assert certificate["generator"] == GeneratorSpace.bundled().generator
-    assert certificate["map"] == GeneratorSpace.bundled().digest
-    assert set(certificate["judges"]) <= {"sface", "mobilefacenet", "facenet", "dlib"}
+    assert certificate["method"]["name"] == "anonfaces" and certificate["non_commercial"] is True
+    assert certificate["method"]["generator"] == certificate["method"]["generator_map"] == "bundled"
+    assert certificate["generator_digest"] == GeneratorSpace.bundled().generator
+    assert certificate["map_digest"] == GeneratorSpace.bundled().digest
+    assert certificate["verifiers"] == list(VERIFIERS) == ["sface", "mobilefacenet", "facenet", "dlib"]
+    assert set(VERIFIERS) <= set(certificate["weights"])
     assert {"stylegan", "mobilefacenet"} <= set(certificate["weights"])
     assert set(certificate["kept_together"]) == {"gender", "age band", "skin tone"}
     assert all(0 <= share <= 1 for share in certificate["kept_together"].values())
-    _, settings = read_private(released.with_name("out.private"))
+    settings = read_private(released.with_name("out.private")).settings
     assert certificate["still_near"] == len(settings["still_near"])
     assert NON_COMMERCIAL in settings["notes"]
     assert any("groups of one kind only" in note for note in settings["notes"])
-    assert len(settings["attributes"]) == len(settings["kinship"]) == len(certificate["people_per_group"])
-    for one in settings["kinship"]:
+    assert (
+        len(settings["attributes"]) == len(settings["group_affinity"]) == len(certificate["people_per_group"])
+    )
+    for one in settings["group_affinity"]:
         assert (
             set(one) == {"people", "least", "portrait", "apart", "unlike"} and one["least"] <= one["people"]
         )
-    assert any("see kinship in settings.json" in note for note in settings["notes"])
+    assert any("see group_affinity in settings.json" in note for note in settings["notes"])
     named = [name for name in settings["still_near"] if name in json.dumps(certificate)]
     assert not named  # who stays near is for the publisher alone
 
@@ -115,7 +120,7 @@ def actors(tmp_path_factory):
         style = np.tile(draws.styles(rng.normal(size=(1, draws.noise))), 2)[0]
         own = space.mean + 0.6 * (style - space.mean)
         both = [
-            space.steered(own, {"yaw": 0.0, "gender": 4.0, "light": 60.0, "smile": smile})
+            space.set_attributes(own, {"yaw": 0.0, "gender": 4.0, "light": 60.0, "smile": smile})
             for smile in (SURE_NEUTRAL_LOGIT, SURE_SMILE_LOGIT + 1)
         ]
         images = space.draw(np.stack(both), draws, half=True)
@@ -134,7 +139,7 @@ def with_classes(actors, tmp_path_factory):
     folder = tmp_path_factory.mktemp("classes")
     pair = generators.unpacked(folder / "pair")
     GeneratorSpace.bundled().save(folder / "map.npz")
-    own = {"generator": pair, "model": folder / "map.npz"}
+    own = {"generator": pair, "generator_map": folder / "map.npz"}
     how = {"method": "anonfaces", "subjects": "prefix", "expression": "keep", "seed": 1}
     ksame.deidentify(actors, 2, **how, **own).save(folder / "out")
     return folder / "out"
@@ -143,7 +148,7 @@ def with_classes(actors, tmp_path_factory):
 def test_class_faces_are_published_where_the_same_people_stand_behind_both(with_classes):
     secret = with_classes.with_name("out.private")
     certificate = json.loads((with_classes / "certificate.json").read_text())
-    rows, _ = read_private(secret)
+    rows = read_private(secret).mapping
     behind = {}
     for row in rows:
         expression = row.input.split("_")[1].split(".")[0]
@@ -165,7 +170,9 @@ def test_people_in_colour_have_portraits_in_colour(with_classes):
 def test_a_generator_of_ones_own_is_not_flagged(with_classes):
     certificate = json.loads((with_classes / "certificate.json").read_text())
     assert certificate["non_commercial"] is False and "stylegan" not in certificate["weights"]
-    _, settings = read_private(with_classes.with_name("out.private"))
+    assert certificate["method"]["generator"] == certificate["method"]["generator_map"] == "custom"
+    assert "pair" not in json.dumps(certificate), "a path may name people"
+    settings = read_private(with_classes.with_name("out.private")).settings
     assert NON_COMMERCIAL not in settings["notes"]
 
 
@@ -184,13 +191,13 @@ def test_a_generator_with_one_altered_byte_has_no_map(actors, tmp_path):
     data[len(data) // 2] ^= 1
     weights.write_bytes(data)
     with pytest.raises(UsageError, match="learnt from another generator"):
-        refused(actors, tmp_path, generator=pair, model=tmp_path / "map.npz")
+        refused(actors, tmp_path, generator=pair, generator_map=tmp_path / "map.npz")
     with pytest.raises(UsageError, match="go together"):
         refused(actors, tmp_path, generator=pair)
 
 
 def test_scenes_and_too_few_people_are_refused(actors, tmp_path):
-    with pytest.raises(UsageError, match="fit a scene"):
+    with pytest.raises(UsageError, match="anonfaces publishes portrait only, not scene"):
         refused(actors, tmp_path, publish="scene")
     with pytest.raises(CannotGuarantee):
         ksame.deidentify(actors, 5, method="anonfaces", subjects="prefix")
@@ -205,15 +212,15 @@ def test_what_is_no_generator_or_no_map_is_one_sentence(cli, actors, tmp_path, m
     assert ran.code == 2 and "one mapping*.xml or mapping*.onnx" in ran.sentence
     ran = cli("model", "train", "-o", out)
     assert ran.code == 2 and "give inputs or --generator" in ran.sentence
-    ran = cli("model", "train", actors, "--generator", "shipped", "-o", out)
+    ran = cli("model", "train", actors, "--generator", "bundled", "-o", out)
     assert ran.code == 2 and "give inputs or --generator" in ran.sentence
     ran = cli("pool", "build", "--generator", tmp_path, "-o", tmp_path / "pool.npz")
     assert ran.code == 2 and "go together" in ran.sentence
     ran = cli("pool", "build", "-o", tmp_path / "nowhere" / "pool.npz")
     assert ran.code == 2 and "NAME.npz" in ran.sentence
     ran = cli("run", actors, "-o", tmp_path / "out", "-k", "2", "--method", "anonfaces", "--embedding", "x")
-    assert ran.code == 2 and "no embedding 'x'" in ran.sentence
+    assert ran.code == 2 and "'x' is not one of 'mobilefacenet'" in ran.sentence
     monkeypatch.setenv("KSAME_CACHE", str(tmp_path))
     monkeypatch.setenv("KSAME_OFFLINE", "1")
-    ran = cli("model", "train", "--generator", "shipped", "-o", out)
+    ran = cli("model", "train", "--generator", "bundled", "-o", out)
     assert ran.code == 1 and "models add stylegan" in ran.sentence

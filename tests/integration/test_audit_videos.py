@@ -8,17 +8,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ksame.pipeline.openset import merge_releases, shift_photos
 
 import ksame
 from films import film
 from ksame import io
 from ksame.core.errors import UsageError
-from ksame.pipeline.videos import deidentify_video
 from running import digests
 
 pytestmark = pytest.mark.weights
 FRAMES = 8
+
+
+def shift(inputs, **options):
+    return ksame.deidentify(inputs, method="shift", seed=1, **options)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def clips(tmp_path_factory):
 def out(clips, recogniser, tmp_path_factory):
     """Return their release."""
     folder = tmp_path_factory.mktemp("videos") / "out"
-    deidentify_video(clips, seed=1).save(folder)
+    shift(clips).save(folder)
     return folder
 
 
@@ -60,7 +62,7 @@ def test_a_release_of_videos_is_audited_by_the_command(out, clips, recogniser, c
     both, empty = figures["videos"]
     assert both["frames"] == {"original": FRAMES, "published": FRAMES}
     assert (both["sound"], both["metadata"], both["visible"]) == ("the same bit for bit", [], [])
-    assert (both["people"], both["looked"], both["faces"], both["drawn"]) == (
+    assert (both["people"], both["compared"], both["faces"], both["drawn"]) == (
         2,
         FRAMES,
         2 * FRAMES,
@@ -80,10 +82,10 @@ def test_a_release_of_videos_is_audited_by_the_command(out, clips, recogniser, c
 
 def test_new_faces_stay_one_persons_and_are_not_the_old_ones(out, clips, recogniser):
     report = ksame.audit(out, originals=clips, attackers=recogniser, frames=4)
-    assert report.films[0].looked == 4
+    assert report.videos[0].compared == 4
     assert row(report, "nearest face is the same person's, lbp (share)").deidentified == 1
     assert row(report, f"two frames of a person taken for one, {recogniser} (share)").deidentified == 1
-    assert row(report, "original face to be seen (share)").deidentified == 0
+    assert row(report, "original face visible (share)").deidentified == 0
     assert row(report, "flicker, new to old (ratio)").deidentified > 0
     assert set(report.detected.values()) == {1.0}
 
@@ -91,9 +93,9 @@ def test_new_faces_stay_one_persons_and_are_not_the_old_ones(out, clips, recogni
 def test_an_unprotected_copy_is_seen_through_without_a_mapping(copied, clips, recogniser, cli, tmp_path):
     report = ksame.audit(copied, originals=clips / "both.mp4", attackers=recogniser, frames=4)
     assert {r.rank1 for r in report.results} == {1.0}
-    assert report.films[0].visible == (0, 2, 4, 6)
+    assert report.videos[0].visible == (0, 2, 4, 6)
     assert report.residual_faces == 8
-    assert row(report, "original face to be seen (share)").deidentified == 1
+    assert row(report, "original face visible (share)").deidentified == 1
     assert not report.pairs, "they are originals: no picture of them is shown unasked"
     assert any("no original here" in note for note in report.notes)
     page = tmp_path / "page.html"
@@ -108,7 +110,7 @@ def test_one_person_needs_strangers_to_be_looked_for_among(clips, people, recogn
     alone = ksame.audit(tmp_path / "out", originals=one, attackers=recogniser)
     assert not alone.results
     assert any("strangers" in note for note in alone.notes)
-    assert alone.films[0].sound == "none"
+    assert alone.videos[0].sound == "none"
     among = ksame.audit(tmp_path / "out", originals=one, attackers=recogniser, gallery=people)
     assert {(r.attack, r.rank1, r.gallery) for r in among.results} == {
         ("naive", 1.0, len(list(people.iterdir()))),
@@ -126,14 +128,14 @@ def test_who_is_in_the_gallery_can_be_said(copied, clips, people, tmp_path):
 
 
 def test_whoever_stays_visible_on_request_is_no_leak(clips, copied, tmp_path, recogniser):
-    release = deidentify_video(clips / "both.mp4", seed=1)
+    release = shift(clips / "both.mp4")
     kept = json.loads(release.private.attachments["tracks/both.mp4.json"])
     kept["tracks"][0]["keep"] = True
     papers = {"tracks/both.mp4.json": json.dumps(kept)}
     release = replace(release, private=replace(release.private, attachments=papers))
     release.save(tmp_path / "out")
     report = ksame.audit(tmp_path / "out", originals=clips, attackers=recogniser, frames=4)
-    (film,) = report.films
+    (film,) = report.videos
     assert (film.kept, film.drawn, film.visible) == (4, 4, ())
     assert {r.people for r in report.results if r.attack == "naive"} == {1}
 
@@ -146,8 +148,8 @@ def test_a_place_that_a_track_knows_is_looked_at_even_if_nobody_finds_a_face_the
     told["tracks"].append({"track": 9, "person": "ann", "boxes": corner})
     (private / "tracks" / "both.mp4.json").write_text(json.dumps(told))
     report = ksame.audit(again, originals=clips, attackers="lbp", frames=3)
-    assert report.films[0].people == 3
-    assert report.films[0].visible == (), "a flat ground shows nobody"
+    assert report.videos[0].people == 3
+    assert report.videos[0].visible == (), "a flat ground shows nobody"
 
 
 def test_originals_are_shown_only_when_asked(out, clips, tmp_path):
@@ -173,17 +175,16 @@ def test_photos_beside_videos_are_looked_at_too(clips, people, recogniser, tmp_p
     mixed = shutil.copytree(clips, tmp_path / "mixed")
     for name in ("00001_aa.pgm", "00002_aa.pgm"):
         shutil.copy(people / name, mixed)
-    photos = shift_photos(mixed, seed=1, publish="scene", subjects="prefix")
-    merge_releases(photos, deidentify_video(mixed, seed=1)).save(tmp_path / "out")
+    shift(mixed, subjects="prefix").save(tmp_path / "out")
     report = ksame.audit(tmp_path / "out", originals=mixed, attackers="lbp", frames=2)
     assert {"naive", "naive, videos"} <= {r.attack for r in report.results}
     assert {"SSIM (1 is equal)", "videos: SSIM (1 is equal)"} <= set(report.utility["measure"])
     assert {"yunet", "yunet, videos"} <= set(report.detected)
-    assert sorted(pair.moments for pair in report.pairs) == [1, 1, 2, 2]
+    assert sorted(pair.frames for pair in report.pairs) == [1, 1, 2, 2]
     assert "naive, videos" in report.to_html()
     for path in mixed.glob("*.pgm"):
         path.unlink()
     assert any(
-        note.startswith("The photos were not looked at: ")
+        note.startswith("The photos were not audited: ")
         for note in ksame.audit(tmp_path / "out", originals=mixed, attackers="lbp", frames=1).notes
     )

@@ -55,7 +55,7 @@ def spoil(folder: Path) -> dict[str, str]:
     (folder / "self.jpg").symlink_to("self.jpg")
     os.mkfifo(folder / "pipe.jpg")
     no_face = dict.fromkeys(("sky.png", "dot.png", "line.png"), "no face was found")
-    links = dict.fromkeys(("gone.jpg", "self.jpg", "pipe.jpg"), "it is not a file, or links to none")
+    links = dict.fromkeys(("gone.jpg", "self.jpg", "pipe.jpg"), "it is not a file, or a broken link")
     return dict.fromkeys(files, "cannot be read") | no_face | links | {"tiny.png": ""}
 
 
@@ -214,7 +214,7 @@ def test_equal_names_in_two_folders(people, tmp_path, cli):
         ("five", 2, "valid integer"),
         ("2.5", 2, "valid integer"),
         ("", 2, "valid integer"),
-        ("1", 2, "published as they are"),
+        ("1", 2, "published unchanged"),
         ("0", 2, "at least 2"),
         ("-3", 2, "at least 2"),
         ("13", 3, "k must be an integer in [2, 12]: 12 distinct subjects were given. Got 13."),
@@ -287,14 +287,17 @@ def test_a_csv_that_does_not_fit(change, says, people, tmp_path, cli):
         (("--method", "magic"), "There is no method 'magic': choose one of ksame-m"),
         (("--partition", "magic"), "There is no partition 'magic'"),
         (("--composite", "magic"), "magic"),
-        (("--publish", "magic"), "not one of 'portrait', 'scene'"),
-        (("--publish", "scene", "--method", "ksame-eigen"), "choose ksame-m"),
+        (("--publish", "magic"), "There is no output 'magic': choose one of portrait, scene"),
+        (("--publish", "scene", "--method", "ksame-eigen"), "publishes portrait only, not scene"),
         (("--engine", "magic", "--subjects", "prefix"), "There is no engine 'magic'"),
         (("--seed", "-1"), "seed must be an integer from 0"),
-        (("--method", "blur", "--accept-no-guarantee", "--seed", "-1"), "seed must be an integer from 0"),
+        (("--method", "blur", "--accept-no-guarantee"), "published as scene, has no option -k"),
         (("--jobs", "many"), "valid integer"),
         (("--magic",), "No such option: --magic"),
-        (("--model", "nowhere.npz", "--subjects", "prefix"), "nowhere.npz is not an appearance model"),
+        (
+            ("--model", "nowhere.npz", "--subjects", "prefix"),
+            "--model: there is no file or folder 'nowhere.npz'",
+        ),
     ],
 )
 def test_options_that_make_no_sense(options, says, people, tmp_path, cli):

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from ksame.pipeline.adhoc import draw_synthetic_faces, obscure_photos
 
 import ksame
 from ksame import io
 from ksame.core.errors import UsageError, WeightsError
+from ksame.methods import METHODS, KSame
+from ksame.methods.obscure.method import draw_synthetic_faces
 from ksame.models.detectors import DETECTORS, detect
 
 pytestmark = pytest.mark.weights
@@ -87,10 +88,17 @@ def test_a_model_of_ones_own(people, tmp_path):
         run(people, model=tmp_path / "no.npz")
 
 
-@pytest.mark.parametrize("options", [{"publish": "scene"}, {"expression": "keep"}])
-def test_pixel_methods_draw_nothing_for_a_scene(options, people):
-    with pytest.raises(UsageError, match="choose ksame-m"):
-        run(people, method="ksame-pixel", **options)
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"publish": "scene"}, "publishes portrait only, not scene"),
+        ({"expression": "keep"}, "no option --expression"),
+    ],
+)
+@pytest.mark.parametrize("method", ["ksame-pixel", "ksame-eigen"])
+def test_pixel_methods_draw_nothing_for_a_scene(method, options, says, people):
+    with pytest.raises(UsageError, match=f"{method} .*{says}"):
+        run(people, method=method, **options)
 
 
 def test_small_parts_are_merged_and_that_is_said(people):
@@ -99,27 +107,30 @@ def test_small_parts_are_merged_and_that_is_said(people):
     assert "merged" not in str(release.certificate()), "how few of a kind there were is not for the public"
 
 
-def test_without_its_weights_nobody_is_kept_apart_and_that_is_said(people, monkeypatch):
-    def missing(rgb, points):
-        raise WeightsError("age is not here.")
+@pytest.mark.parametrize("options", [{}, {"select": "age"}, {"method": "ksame-pixel", "select": "gender"}])
+def test_without_its_weights_a_method_does_not_begin(options, people, cache_without, monkeypatch):
+    monkeypatch.setattr("ksame.pipeline.photos.analyse_photos", lambda *_, **__: pytest.fail("it began"))
+    cache_without("age")
+    with pytest.raises(WeightsError, match="models add age"):
+        run(people, **options)
 
-    monkeypatch.setattr("ksame.analysis.strata.predict_face_attributes", missing)
-    assert run(people).private.settings["notes"] == ["Gender and age were not kept apart: age is not here."]
+
+def test_what_a_method_does_not_ask_need_not_be_there(people, cache_without):
+    cache_without("age", "gender", "emotion", "sface", "dlib", "stylegan")
+    assert len(run(people, method="ksame-pixel").files) == 14
 
 
 def test_potato_takes_its_parts_from_nobody(people):
     donors = draw_synthetic_faces(7)
     assert donors.shape[1:] == (320, 256, 3)
     assert all(len(detect(face)) for face in donors)
-    release = obscure_photos(people, "potato", seed=7)
+    release = ksame.deidentify(people, method="potato", seed=7)
     assert release.guarantee.kind == "none"
     assert len(release.files) == 14
 
 
 def test_the_face_that_kdiff_starts_from_is_made_of_many_people_however_many_photos_they_have(monkeypatch):
-    from ksame.core.guarantee import Guarantee
-    from ksame.methods import drawing
-    from ksame.render import portrait
+    from ksame.render import mean_face, portrait
     from ksame.spaces import AppearanceSpace
     from samples import faces as made_up
 
@@ -131,12 +142,11 @@ def test_the_face_that_kdiff_starts_from_is_made_of_many_people_however_many_pho
         used.append(len(rgb))
         return portrait.Surrogate(rgb[0], shapes[0])
 
-    monkeypatch.setattr(portrait, "draw_mean_face", count)
+    monkeypatch.setattr(mean_face, "draw_mean_face", count)
     space = AppearanceSpace.bundled()
     codes = np.zeros((len(many), len(space.deviation)))
-    plan = drawing.Plan(np.arange(len(many)), (), codes, Guarantee("none"))
-    monkeypatch.setattr(drawing, "_apply_code_changes", lambda space, face, codes: [face])
-    drawing.draw_surrogates(space, many, plan, "drop")
+    monkeypatch.setattr(mean_face, "_apply_code_changes", lambda space, face, codes: [face])
+    mean_face.draw_codes(space, many, codes)
     assert used == [12]
 
 
@@ -148,6 +158,14 @@ def test_a_person_with_two_labels_is_refused_by_every_method(method, people, tmp
     table.write_text("\n".join(["file,subject,mood", *rows]))
     with pytest.raises(UsageError, match="has the labels down, up"):
         run(people, method=method, subjects=table, select="mood", publish="scene")
+
+
+def test_a_method_may_be_given_as_it_is(people):
+    named = run(people, partition="kmeans", select="gender")
+    method = KSame(k=2, partition="kmeans", select="gender")
+    assert method == METHODS["ksame-m"].with_options({"k": 2, "partition": "kmeans", "select": "gender"})
+    given = ksame.deidentify(people, method=method, subjects="prefix", seed=3)
+    assert (given.method, given.files) == (named.method, named.files) == (method, named.files)
 
 
 def test_a_list_of_names_follows_the_photos_in_their_order(people):

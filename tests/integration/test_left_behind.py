@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from films import film
 from ksame.models import weights
 from ksame.release import PRIVATE_FILES
-from running import KILL, digests, places, shell, tree
+from running import KILL, begin, digests, places, shell, tree
 
 pytestmark = pytest.mark.weights
 
@@ -33,7 +32,7 @@ MOMENTS = {
         "    die()\n"
         "m.io.write_video = lambda clip, path, drawn, **how: write(clip, path, some(drawn), **how)"
     ),
-    "when the mapping is written": "from ksame.io import photo_write as m\nm._set_times_and_sync = die",
+    "when the mapping is written": "from ksame.core import folders as m\nm.sync_to_disk = die",
 }
 
 
@@ -64,7 +63,7 @@ def test_the_next_run_removes_what_killed_ones_left(clip, tmp_path, tmp_path_fac
     assert hidden and finished and seen, "there was something to remove"
     assert shell(*how, env=env).code == 0
     private = {f"out.private/{name}" for name in (*PRIVATE_FILES, "tracks", "tracks/a.mp4.json")}
-    release = {"out", "out/certificate.json", "out/images", "out/images/a.mp4"}
+    release = {"out", "out/certificate.json", "out/SHA256SUMS", "out/images", "out/images/a.mp4"}
     assert tree(tmp_path) == {"temp", "out.private"} | private | release
     assert not [name for name in tree(cache) if name.startswith(".")]
 
@@ -81,11 +80,10 @@ def test_a_run_that_is_refused_removes_them_too(people, tmp_path):
 def test_a_run_leaves_that_of_another_one_alone(people, tmp_path):
     """Two runs at once to one folder: the second may fail, and neither spoils what the other writes."""
     how = ("run", people, "-o", tmp_path / "out", "--subjects", "prefix", "--method", "ksame-pixel", "-q")
-    wait = "import time\nfrom ksame.io import photo_write as m\nseal = m._set_times_and_sync\n"
-    wait += "def slow(folder):\n    print('here', flush=True)\n    sys.stdin.readline()\n    seal(folder)\n"
-    code = f"import sys\n{wait}m._set_times_and_sync = slow\nfrom ksame.cli import main\nmain()"
-    command = [sys.executable, "-c", code, *map(str, how)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+    wait = "from ksame.core import folders as m\nsync = m.sync_to_disk\n"
+    wait += "def slow(path):\n    print('here', flush=True)\n    sys.stdin.readline()\n    sync(path)\n"
+    wait += "m.sync_to_disk = slow"
+    with begin(*how, start=wait, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         first.stdout.readline()
         held = next(tmp_path.glob(".out.*.partial"))
         before = digests(held)

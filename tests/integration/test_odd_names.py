@@ -11,9 +11,10 @@ import pytest
 
 from films import film
 from ksame import io
-from ksame.core.text import fit_name, make_visible, read_csv
+from ksame.core.folders import fit_name
+from ksame.core.text import make_visible, read_csv
 from ksame.release import read_private
-from odd import ODD
+from odd_names import ODD
 from running import shell, tree
 
 pytestmark = pytest.mark.weights
@@ -53,7 +54,7 @@ def test_photos_of_odd_names(photos, tmp_path):
     assert any(line.startswith(f"! {make_visible(broken)}: ") for line in lines)
     assert f"✓ written and verified: {make_visible(str(out))}" in lines
     inputs = {name for name in tree(photos) if (photos / name).is_file()} - {broken}
-    rows, _ = read_private(secret)
+    rows = read_private(secret).mapping
     assert {row.input for row in rows} == inputs
     assert {row.subject for row in rows} == set(ODD[:12])
     assert {row.output for row in rows} == {f"images/{name[:-4]}.png" for name in inputs}
@@ -99,7 +100,7 @@ def test_videos_of_odd_names(recogniser, tmp_path):
     assert ran.code == 4, ran.err
     assert [failure["input"] for failure in ran.json["failures"]] == [f"{'z' * 251}.avi"]
     lines = lines_of(ran.err)
-    assert f"following faces in {make_visible(odd)}: 6 of 6" in lines
+    assert f"tracking faces in {make_visible(odd)}: 6 of 6" in lines
     assert f"drawing {make_visible(odd)}: 6 of 6" in lines
     assert tree(tmp_path / "out" / "images") == {"a[", odd, long}
     assert tree(tmp_path / "out.private" / "tracks") == {"a[", f"{odd}.json", fit_name(long, ".json")}

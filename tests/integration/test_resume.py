@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from ksame.release import PRIVATE_FILES
-from running import KILL, digests, places, shell, tree
+from running import KILL, begin, digests, places, shell, tree
 
 pytestmark = pytest.mark.weights
 
 HOW = ("-k", 3, "--subjects", "prefix", "--seed", 5)
 
 MOMENTS = {
-    "before the first face": "from ksame.analysis import photos as m\nm.Checkpoint.store_boxes = die",
+    "before the first face": "from ksame.core import checkpoint as m\nm.Checkpoint.store_boxes = die",
     "when all faces are found": "from ksame.pipeline import photos as m\nm.identify_faces = die",
     "when the pictures are written": "from ksame.release import writer as m\nm.write_private_parts = die",
-    "when the mapping is written": "from ksame.io import photo_write as m\nm._set_times_and_sync = die",
-    "before the release takes its place": "from ksame.io import photo_write as m\nm._swap = die",
+    "when the mapping is written": "from ksame.core import folders as m\nm.sync_to_disk = die",
+    "before the release takes its place": "import pathlib\npathlib.Path.rename = die",
 }
 
 
@@ -32,7 +32,7 @@ def check_leftovers(folder: Path) -> None:
     hidden = {name for name in left if name.startswith(".out.") and ".partial/" in name}
     private = {"journal.jsonl"} | {f"{name}.part" for name in PRIVATE_FILES}
     assert left - hidden <= {f"out.private/{name}" for name in private}
-    assert all(name.endswith((".png", "certificate.json")) for name in hidden)
+    assert all(name.endswith((".png", "certificate.json", "SHA256SUMS")) for name in hidden)
     assert (folder / "out.private").stat().st_mode & 0o777 == 0o700
     for line in (folder / "out.private" / "journal.jsonl").read_text().splitlines():
         assert set(json.loads(line)) in ({"seed"}, {"name", "stamp", "xyxy", "score", "five"})
@@ -81,8 +81,8 @@ def test_a_killed_run_that_should_overwrite(moment, people, released, cli):
 )
 def test_a_run_that_is_stopped_from_outside(stop, code, people, tmp_path, cli, whole):
     how = ("run", people, "-o", tmp_path / "out", *HOW)
-    command = [sys.executable, "-m", "ksame", *map(str, how), "--jobs", "1"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=places(tmp_path)) as process:
+    piped = {"stderr": subprocess.PIPE, "text": True, "env": places(tmp_path)}
+    with begin(*how, "--jobs", 1, **piped) as process:
         for line in process.stderr:
             if line.startswith("finding faces: 5 of 14"):
                 break
@@ -95,6 +95,18 @@ def test_a_run_that_is_stopped_from_outside(stop, code, people, tmp_path, cli, w
     lines = (tmp_path / "out.private" / "journal.jsonl").read_text().splitlines()
     assert 5 <= len(lines) - 1 < 14, "what was found is remembered"
     assert cli(*how, "--resume").code == 0
+    assert digests(tmp_path) == whole
+
+
+def test_a_run_whose_parent_ignores_ctrl_c_ignores_it_too(people, tmp_path, whole):
+    """A shell starts background jobs so that Ctrl-C for the job in front does not reach them."""
+    how = ("run", people, "-o", tmp_path / "out", *HOW, "--jobs", 1)
+    command = ["sh", "-c", "trap '' INT; exec \"$@\"", "-", sys.executable, "-m", "ksame", *map(str, how)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if line.startswith("finding faces: 5 of 14"):
+                process.send_signal(signal.SIGINT)
+    assert process.returncode == 0
     assert digests(tmp_path) == whole
 
 

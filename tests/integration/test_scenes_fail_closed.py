@@ -97,5 +97,5 @@ def test_a_photo_in_which_a_face_is_seen_to_the_end_is_not_written(
 def test_portraits_own_none_of_these_options(photos, tmp_path, cli, option):
     ran = cli("run", photos[0], "-o", tmp_path / "out", "-k", 2, *option)
     assert ran.code == 2
-    assert "are for scenes" in ran.sentence
+    assert f"ksame-m for photos, published as portrait, has no option {option[0]}" in ran.sentence
     assert not (tmp_path / "out").exists()

@@ -7,7 +7,6 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 
 import av
 import pytest
@@ -17,9 +16,10 @@ from films import FRAMES, film, sound_of
 from ksame import io
 from ksame.core.errors import GuaranteeViolated
 from ksame.core.guarantee import Guarantee
+from ksame.methods import METHODS
 from ksame.pipeline.video_render import RenderedVideo
 from ksame.release import MakingNotes, Private, Release, verify
-from running import digests, shell, tree
+from running import begin, digests, shell, tree
 
 pytestmark = pytest.mark.weights
 
@@ -59,7 +59,7 @@ def whole(clips, tmp_path_factory):
 def test_what_was_done_is_said_in_the_words_of_videos(whole):
     _, ran = whole
     lines = ran.err.splitlines()
-    for stage in ("following faces in a.mp4", "looking closely", "choosing new faces", "drawing b.mp4"):
+    for stage in ("tracking faces in a.mp4", "looking closely", "choosing new faces", "drawing b.mp4"):
         assert any(line.startswith(stage) for line in lines), f"no progress: {stage}"
     assert (
         "2 people in 2 videos of 24 pictures: faces were drawn 24 times and covered 0 times; sound kept."
@@ -67,13 +67,13 @@ def test_what_was_done_is_said_in_the_words_of_videos(whole):
     )
     assert "photos" not in ran.err
     told = ran.json
-    assert (told["photos"], told["videos"], told["pictures"], told["people"]) == (0, 2, 24, 2)
+    assert (told["photos"], told["videos"], told["frames"], told["people"]) == (0, 2, 24, 2)
     assert (told["faces_drawn"], told["faces_covered"], told["audio"]) == (24, 0, "keep")
-    assert told["pictures_per_second"] > 0
+    assert told["frames_per_second"] > 0
     assert told["untouched"] == []
     licence, voices = told["notes"]
     assert "not for commercial use" in licence and "--pool parametric" in licence
-    assert voices == "images/a.mp4: The voices are as they were: people can be known by them."
+    assert voices == "images/a.mp4: The voices are unchanged: people can be recognised by them."
 
 
 def test_a_dry_run_says_what_would_be_done(clips, cli, tmp_path):
@@ -97,7 +97,7 @@ def test_a_stopped_run_goes_on_without_drawing_again(clips, whole, cli, tmp_path
     lines = [
         json.loads(line) for line in (tmp_path / "out.private" / "journal.jsonl").read_text().splitlines()
     ]
-    assert [set(line) for line in lines] == [{"seed"}, {"name", "stamp", "said"}], (
+    assert [set(line) for line in lines] == [{"seed"}, {"name", "stamp", "notes"}], (
         "no code, no mesh, no file's name"
     )
     drawn, film_it = [], RenderedVideo._filmed
@@ -133,8 +133,7 @@ def test_a_clip_that_changed_meanwhile_is_drawn_again(clips, cli, tmp_path, monk
 
 def test_ctrl_c_while_drawing(clips, tmp_path):
     how = ("run", clips, "-o", tmp_path / "out", "--seed", "5", "--jobs", "1")
-    command = [sys.executable, "-m", "ksame", *map(str, how)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with begin(*how, stderr=subprocess.PIPE, text=True) as process:
         for line in process.stderr:
             if line.startswith("drawing b.mp4"):  # its first picture: there must be time to be stopped
                 break
@@ -192,7 +191,7 @@ class Copied:
 
 def test_a_video_with_metadata_is_no_release(clips, tmp_path):
     release = Release(
-        {}, Guarantee("none"), 1, "shift", "scene", {"unusable_faces": 0}, Private((), {}),
+        {}, Guarantee("none"), METHODS["shift"], "scene", {"unusable_faces": 0}, Private((), {}),
         clips={"images/a.mp4": Copied(clips / "a.mp4")},
     )  # fmt: skip
     with pytest.raises(GuaranteeViolated, match=r"'a.mp4' carries metadata"):
@@ -265,7 +264,7 @@ def test_odd_files_are_named_and_the_rest_is_done(recogniser, cli, tmp_path):
     assert set(reasons) == {"cut.mkv", "still.mp4", "empty.mp4", "sound.mp4", "none.mkv"}
     assert "is damaged" in reasons["cut.mkv"]
     assert "no video stream" in reasons["sound.mp4"]
-    assert "no picture" in reasons["none.mkv"]
+    assert "no frame" in reasons["none.mkv"]
     assert all(f"! {name}: " in ran.err for name in reasons)
     made = {path.name: io.probe_video(path) for path in (out / "images").iterdir()}
     assert set(made) == {"good.mp4", "one.mkv", "odd.mp4", "deep.mkv", "long.mp4", "cut.mkv"}
@@ -274,5 +273,5 @@ def test_odd_files_are_named_and_the_rest_is_done(recogniser, cli, tmp_path):
     assert made["deep.mkv"].bits == 10
     assert 0 < sum(1 for _ in io.read_frames(out / "images" / "cut.mkv")) < FRAMES, "what is before is kept"
     assert sound_of(out / "images" / "long.mp4") == sound_of(folder / "long.mp4"), "to its own end"
-    assert any("deep.mkv: Shades were rounded from 10 to 8 bits" in note for note in ran.json["notes"])
+    assert any("deep.mkv: Colours were rounded from 10 to 8 bits" in note for note in ran.json["notes"])
     assert ran.json["people"] == 1, "one person in all of them"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ksame
-from ksame.analysis.identify import choose_linkage
+from ksame.analysis.linkage import choose_linkage
 from ksame.models import weights
 
 pytestmark = pytest.mark.weights

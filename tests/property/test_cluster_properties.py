@@ -14,7 +14,7 @@ from ksame.core.errors import CannotGuarantee
 from ksame.core.partition_type import Partition, check_law
 from ksame.partition import METHODS, hierarchical, kmeans, make_strata, partition_quality, select
 from ksame.partition.hierarchical import Linkage
-from ksame.partition.kmeans import _fill, _trade
+from ksame.partition.kmeans import _assign, _exchange
 
 reals = st.floats(-100, 100).map(lambda x: x if abs(x) > 1e-6 else 0.0)
 grid = st.integers(-2, 2).map(float)  # full of ties
@@ -70,18 +70,18 @@ def test_sizes_differ_by_one_at_most(case, method):
 
 
 @given(codes_and_k(), st.integers(0, 99), st.integers(1, 30))
-def test_trades_never_raise_the_squares_and_keep_the_sizes(case, seed, neighbours):
+def test_exchanges_never_raise_the_squares_and_keep_the_sizes(case, seed, neighbours):
     x, k = case
     assume(len(x) >= 2 * k)
     x = x.astype(np.float64) - x.mean(axis=0, dtype=np.float64)
     before = random_labels(len(x), k, seed)
-    after = _trade(x, before, neighbours)
+    after = _exchange(x, before, neighbours)
     assert oracles.label_squares(x, after) <= oracles.label_squares(x, before) * (1 + 1e-12)
     assert is_level(np.bincount(after).tolist())
 
 
 @given(codes_and_k(elements=(reals, grid, few), max_count=14), st.integers(0, 99))
-def test_no_trade_is_left_that_would_help(case, seed):
+def test_no_exchange_remains_that_would_help(case, seed):
     x, k = case
     assume(len(x) >= 2 * k)
     labels = kmeans(x, k, rng=seed, neighbours=99).labels
@@ -95,20 +95,20 @@ def test_no_trade_is_left_that_would_help(case, seed):
 # with k = 2 each swap has a mirror image of equal gain
 @pytest.mark.parametrize(("n", "k"), [(9, 3), (12, 3), (13, 3), (14, 4), (16, 5)])
 @pytest.mark.parametrize("seed", range(3))
-def test_trades_are_those_of_the_twin(n, k, seed):
+def test_exchanges_are_those_of_the_twin(n, k, seed):
     x = np.random.default_rng(seed).standard_normal((n, 3))
     x -= x.mean(axis=0)
     labels = random_labels(n, k, seed)
-    assert _trade(x, labels, n).tolist() == oracles.traded(x, labels).tolist()
+    assert _exchange(x, labels, n).tolist() == oracles.traded(x, labels).tolist()
 
 
 @given(codes_and_k(), st.integers(0, 99))
-def test_filling_gives_everybody_a_place_and_no_centre_too_many(case, seed):
+def test_assignment_places_all_and_respects_capacity(case, seed):
     x, k = case
     m = len(x) // k
-    room = np.bincount(random_labels(len(x), k, seed), minlength=m)
-    labels = _fill(x, x[:m], room)
-    assert np.array_equal(np.bincount(labels, minlength=m), room)
+    capacity = np.bincount(random_labels(len(x), k, seed), minlength=m)
+    labels = _assign(x, x[:m], capacity)
+    assert np.array_equal(np.bincount(labels, minlength=m), capacity)
 
 
 def test_kmeans_loss_against_the_optimum_is_as_stated():
@@ -123,7 +123,7 @@ def test_kmeans_loss_against_the_optimum_is_as_stated():
 
 
 @given(codes_and_k(elements=(reals, grid, few, huge)), st.integers(0, 99))
-def test_judge_is_its_twin(case, seed):
+def test_partition_quality_is_its_twin(case, seed):
     x, k = case
     labels = random_labels(len(x), k, seed)
     found = partition_quality(x, Partition(labels, k))
@@ -160,7 +160,7 @@ def test_select_never_mixes_parts_nor_splits_people(case, method, seed):
 
 
 @given(labelled())
-def test_merged_parts_are_unions_of_parts_and_all_merges_are_told(case):
+def test_merged_strata_are_unions_of_strata_and_all_merges_are_returned(case):
     x, subjects, label, k = case
     assume(len(set(subjects.tolist())) >= k)
     part, merges = make_strata(x, k, label=label, subjects=subjects, small="merge")

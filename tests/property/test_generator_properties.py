@@ -35,10 +35,10 @@ def test_a_code_is_moved_by_what_is_asked_in_the_likeliest_way(seed, names):
     space, spread = random_space(rng)
     code, by = rng.normal(size=D), {name: float(rng.normal()) for name in sorted(names)}
     rows = [ATTRIBUTES.index(name) for name in by]
-    moved = space.moved(code, by)
+    moved = space.shift_attributes(code, by)
     slow, _ = oracles.likeliest(spread, space.slope[rows], np.array([*by.values()]) / space.unit[rows])
     np.testing.assert_allclose(moved - code, slow, atol=1e-3 * np.abs(slow).max())
-    change = (space.told(moved[None]) - space.told(code[None]))[0]
+    change = (space.predict_attributes(moved[None]) - space.predict_attributes(code[None]))[0]
     np.testing.assert_allclose(change[rows], [*by.values()], atol=1e-3 * space.unit[rows].max())
 
 
@@ -48,7 +48,7 @@ def test_a_code_is_steered_to_what_is_asked(seed, names):
     rng = np.random.default_rng(seed)
     space, _ = random_space(rng)
     to = {name: float(rng.normal(scale=3)) for name in sorted(names)}
-    told = space.told(space.steered(rng.normal(size=D), to)[None])[0]
+    told = space.predict_attributes(space.set_attributes(rng.normal(size=D), to)[None])[0]
     rows = [ATTRIBUTES.index(name) for name in to]
     np.testing.assert_allclose(told[rows] / space.unit[rows], [*to.values()] / space.unit[rows], atol=1e-3)
 
@@ -59,10 +59,13 @@ def test_effort_is_the_squared_length_of_the_likeliest_way_and_none_for_staying(
     rng = np.random.default_rng(seed)
     space, spread = random_space(rng)
     codes = rng.normal(size=(3, D))
-    to = space.told(codes) + rng.normal(size=(3, len(ATTRIBUTES))) * space.unit
-    slow = [oracles.likeliest(spread, space.slope, step / space.unit)[1] for step in to - space.told(codes)]
-    np.testing.assert_allclose(space.effort(codes, to), slow, rtol=1e-6)
-    np.testing.assert_allclose(space.effort(codes, space.told(codes)), 0, atol=1e-9)
+    to = space.predict_attributes(codes) + rng.normal(size=(3, len(ATTRIBUTES))) * space.unit
+    slow = [
+        oracles.likeliest(spread, space.slope, step / space.unit)[1]
+        for step in to - space.predict_attributes(codes)
+    ]
+    np.testing.assert_allclose(space.attribute_cost(codes, to), slow, rtol=1e-6)
+    np.testing.assert_allclose(space.attribute_cost(codes, space.predict_attributes(codes)), 0, atol=1e-9)
 
 
 @settings(max_examples=40)
@@ -71,14 +74,14 @@ def test_what_is_read_is_clipped_and_told_is_a_line(seed):
     rng = np.random.default_rng(seed)
     space, _ = random_space(rng)
     seen = rng.normal(size=(4, F), scale=3)
-    white = space.whitened(seen)
+    white = space.whiten(seen)
     for i in range(4):
         for j in range(X):
             slow = sum(space.axes[j, f] * (seen[i, f] - space.centre[f]) for f in range(F))
             assert white[i, j] == pytest.approx(min(4.0, max(-4.0, slow)))
         odds = [sum(space.worn[c, j] * white[i, j] for j in range(X)) + space.worn[c, X] for c in (0, 1)]
-        np.testing.assert_allclose(space.wearing(white)[i], odds)
-    np.testing.assert_allclose(space.told(space.mean[None])[0], space.level)
+        np.testing.assert_allclose(space.accessory_log_odds(white)[i], odds)
+    np.testing.assert_allclose(space.predict_attributes(space.mean[None])[0], space.level)
 
 
 @settings(max_examples=200)

@@ -19,15 +19,17 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from ksame import io as ksame_io
-from ksame.attack.score import Result
+from ksame.attack.score import AttackResult
 from ksame.audit.report.result import Report, VideoFigures
 from ksame.cli import lab_commands, shell, summary
 from ksame.core.errors import Failure, GuaranteeViolated, InputError
+from ksame.core.folders import fit_name
 from ksame.core.guarantee import Guarantee
-from ksame.core.text import csv_cell, csv_value, fit_name, make_visible, read_csv, write_csv
+from ksame.core.text import csv_cell, csv_value, make_visible, read_csv, write_csv
 from ksame.io import encode_png
+from ksame.methods import METHODS
 from ksame.release import MappingRow, Private, Release, ResidualRecord, read_private, verify
-from odd import ODD, names
+from odd_names import ODD, names
 
 UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 FORMULA = tuple("=+-@\t\r\n")
@@ -115,8 +117,7 @@ def release_of(name: str) -> Release:
     return Release(
         {photo: PIXELS},
         Guarantee("none", assumptions=(f"about {name}",)),
-        1,
-        "shift",
+        METHODS["shift"],
         "scene",
         {"subjects": "auto", "unusable_faces": 1},
         Private(
@@ -204,7 +205,7 @@ def report_of(name: str) -> Report:
         f"images/{name}.mp4", (3, 3), (1.0, 1.0), "none", (name,), 3, 3, 3, 0, 1, (), (),
         traces={"smile": seconds},
     )  # fmt: skip
-    result = Result(
+    result = AttackResult(
         "naive", name, rank1=0.5, low=0.4, high=0.6, chance=0.1, bound=0.2, verdict="broken",
         probes=9, gallery=9, people=9, tpr=0.1, cmc=np.array([0.5, 0.7, 1.0]),
     )  # fmt: skip
@@ -213,7 +214,7 @@ def report_of(name: str) -> Report:
     return Report(
         {"method": name, "claim": name, "assumptions": [name]}, (f"checked {name}",), (name,), "",
         (result,), utility, {"yunet": 1.0}, 0, notes=(f"{name}: noted",), record={name: [name]},
-        films=(film,),
+        videos=(film,),
     )  # fmt: skip
 
 
@@ -244,9 +245,9 @@ def test_a_release_of_files_that_are_called_so_verifies(name):
     with tempfile.TemporaryDirectory() as here:
         out = release.save(Path(here, f"out{name[:20]}"), private=Path(here, "secret"))
         verify(out)
-        rows, settings_ = read_private(Path(here, "secret"))
-        assert tuple(rows) == release.private.mapping
-        assert settings_["notes"] == release.private.settings["notes"]
+        kept = read_private(Path(here, "secret"))
+        assert tuple(kept.mapping) == release.private.mapping
+        assert kept.settings["notes"] == release.private.settings["notes"]
         (failure,) = read_csv(Path(here, "secret", "failures.csv"))
         assert Failure(**failure) == release.private.failures[0]
         assert [photo.name for photo in ksame_io.find_photos([out / "images"])] in ([f"{name}.png"], [])

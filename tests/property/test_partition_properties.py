@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 import oracles
 from ksame.core.partition_type import check_law
 from ksame.partition import METHODS, kmember, ksame, maxdist, mdav, random
-from ksame.partition.remaining import Remaining
+from ksame.partition.remaining import RemainingCodes
 
 # no number is so much smaller than another that a column's sum needs more than 106 bits
 reals = st.floats(-100, 100).map(lambda x: x if abs(x) > 1e-6 else 0.0)
@@ -124,10 +124,14 @@ def test_mdav_keeps_faces_closer_than_ksame_and_both_closer_than_random():
 @settings(deadline=None)
 def test_brackets_hold_every_distance(case, data):
     x, _ = case
-    left = Remaining(np.ascontiguousarray(x))
-    point = left.code(data.draw(st.integers(0, len(x) - 1))) if data.draw(st.booleans()) else left.mean()
-    low, high = left._brackets(point)
-    p = (point - left._centre) / left._size
-    scaled = (((x - point) / left._size) ** 2).sum(axis=1) - p @ p
+    remaining = RemainingCodes(np.ascontiguousarray(x))
+    point = (
+        remaining.code(data.draw(st.integers(0, len(x) - 1)))
+        if data.draw(st.booleans())
+        else remaining.mean()
+    )
+    low, high = remaining._brackets(point)
+    p = (point - remaining._centre) / remaining._size
+    scaled = (((x - point) / remaining._size) ** 2).sum(axis=1) - p @ p
     assert (low <= scaled).all()
     assert (scaled <= high).all()

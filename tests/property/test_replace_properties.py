@@ -10,9 +10,9 @@ import oracles
 from ksame import replace
 from ksame.core.errors import CannotGuarantee, GuaranteeViolated
 from ksame.core.partition_type import Partition, check_law
-from ksame.replace.codes import SAME_CODE_TOLERANCE
+from ksame.replace.centroid import SAME_CODE_TOLERANCE
 from ksame.replace.furthest import _clusters
-from ksame.replace.kdiff import _steps
+from ksame.replace.kdiff import _displacements
 from ksame.replace.pairs import maps_to_own
 
 quick = settings(max_examples=60, deadline=None)
@@ -20,7 +20,7 @@ quick = settings(max_examples=60, deadline=None)
 
 @st.composite
 def people(draw, pairs=False):
-    """Codes of distinct faces, how many photos each person has, k."""
+    """Draw codes of distinct faces, their subjects and k."""
     k = draw(st.integers(2, 5))
     m = draw(st.integers(2 * k if pairs else k, 24))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -32,14 +32,14 @@ def people(draw, pairs=False):
 
 
 def grouped(subjects, k, seed=0):
-    """A partition that knows nothing of the codes."""
+    """Return a partition that does not depend on the codes."""
     names = np.unique(subjects)
     label = np.minimum(np.random.default_rng(seed).permutation(len(names)) // k, len(names) // k - 1)
     return Partition(label[np.searchsorted(names, subjects)], k, subjects)
 
 
 def k_anonymous(draw, codes, subjects, k):
-    """What each k-anonymous method publishes: new codes, guarantee."""
+    """Yield new codes and guarantee of each k-anonymous method."""
     yield replace.centroid(codes, grouped(subjects, k))
     yield replace.mix(codes, grouped(subjects, k), random_weights=0.5 / (2 * k), rng=draw)
     yield replace.furthest(codes, k, subjects=subjects, rng=draw)
@@ -158,7 +158,7 @@ def test_5_clusters_are_those_of_the_naive_twin(faces, seed):
 @given(people(pairs=True), st.integers(0, 999), st.sampled_from(["grow", "ball"]))
 def test_5_k_diff_steps_are_those_of_the_naive_twin(faces, seed, single):
     codes, _, k = faces
-    step, lone = _steps(codes, k, np.random.default_rng(seed), single)
+    step, lone = _displacements(codes, k, np.random.default_rng(seed), single)
     pairs, rest = oracles.kdiff_clusters(codes, k, np.random.default_rng(seed), single)
     for c, f in pairs:
         across = codes[f].mean(axis=0) - codes[c].mean(axis=0)

@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import oracles
-from ksame.audit.utility import find_disadvantaged, identity_consistency, measures, video
-from ksame.audit.utility.classify import connected_rows
-from ksame.audit.utility.fairness import difference_p_value
-from ksame.audit.utility.fidelity import psnr, squared_error, ssim
-from ksame.audit.utility.measures import diversity, entropy
-from ksame.audit.utility.proportions import proportions
-from ksame.audit.utility.slices import MIN_PEOPLE, slices
-from ksame.audit.utility.video import flicker, pairs_alike, time_correlation
+from ksame.audit.utility import find_disadvantaged, measures, video
+from ksame.audit.utility.features import proportions
+from ksame.audit.utility.figures import diversity, entropy, psnr, squared_error, ssim
+from ksame.audit.utility.measures import MIN_PEOPLE, connected_rows, difference_p_value, slices
+from ksame.audit.utility.video import flicker, identity_consistency, pairs_alike, time_correlation
 
 grey = arrays(np.uint8, (2, 14, 13))
 few = st.integers(0, 3)
@@ -26,7 +23,7 @@ few = st.integers(0, 3)
 def columns(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
     """Return made-up features of n faces."""
     return {
-        "picture": rng.integers(0, 256, (n, 20, 16), np.uint8),
+        "image": rng.integers(0, 256, (n, 20, 16), np.uint8),
         "appearance": rng.normal(size=(n, 3)).astype(np.float32),
         "gender_score": rng.random(n),
         "age": rng.uniform(1, 80, n),

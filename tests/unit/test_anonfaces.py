@@ -10,20 +10,23 @@ import pytest
 import drawn
 import generators
 import samples
+from ksame.analysis.identify import IdentifiedPhotos
+from ksame.core.context import Context
 from ksame.core.errors import CannotGuarantee, UsageError
 from ksame.core.geometry import FRAME
 from ksame.core.guarantee import Guarantee
 from ksame.core.partition_type import Partition
 from ksame.lab.training import generator_map
 from ksame.lab.training import parameter_gan as conditions
-from ksame.methods.anonfaces import group, grouping, measure, styles, targets, verifiers
+from ksame.methods import AnonFaces
+from ksame.methods.anonfaces import grouping, measure, method, styles, targets, verifiers
 from ksame.methods.shift.pool import skin_texture, synthetic_people
 from ksame.methods.shift.pool.build import landmark_error
 from ksame.models.detectors import detect
 from ksame.models.generator import ImageGenerator
 from ksame.models.landmarks import predict_meshes
 from ksame.models.recognisers import RECOGNISERS, embed
-from ksame.spaces.generator_space import ATTRIBUTES, BLOCKS, GeneratorSpace, split_features
+from ksame.spaces.generator_space import ATTRIBUTES, FEATURE_BLOCKS, GeneratorSpace, split_features
 
 A = len(ATTRIBUTES)
 
@@ -51,10 +54,12 @@ def pictures(space, generator):
     rng = np.random.default_rng(4)
     styles = np.tile(generator.styles(rng.normal(size=(2, generator.noise))), 2)
     woman, man = (
-        space.steered(space.mean + 0.6 * (style - space.mean), {"yaw": 0.0, "smile": -2.0, "gender": logit})
+        space.set_attributes(
+            space.mean + 0.6 * (style - space.mean), {"yaw": 0.0, "smile": -2.0, "gender": logit}
+        )
         for style, logit in zip(styles, (-4.0, 4.0), strict=True)
     )
-    smiling = space.steered(man, {"smile": 5.0, "gender": 4.0, "yaw": 0.0})
+    smiling = space.set_attributes(man, {"smile": 5.0, "gender": 4.0, "yaw": 0.0})
     codes = np.stack([woman, man, smiling])
     seen = space.draw(codes, generator, half=True)
     return codes, np.concatenate([seen, np.full((1, *seen.shape[1:]), 90, np.uint8)])
@@ -125,7 +130,7 @@ def test_what_follows_by_a_line_is_learnt_and_said(small):
     assert str(found).startswith("Learnt from 300 faces that nobody has.") and "gender 0.9" in str(found)
     assert found.space.generator == small.digest
     np.testing.assert_allclose(found.space.mean, np.tile(small.mean, 2))
-    assert found.space.worn.shape == (2, sum(BLOCKS.values()) + 1)
+    assert found.space.worn.shape == (2, sum(FEATURE_BLOCKS.values()) + 1)
 
 
 def test_glasses_are_known_by_the_same_features_in_another_map():
@@ -171,12 +176,12 @@ def test_a_generator_that_draws_no_faces_is_refused(small, space, monkeypatch, t
 def test_a_map_is_learnt_from_what_a_generator_draws(cli, generator, monkeypatch, tmp_path):
     monkeypatch.setattr(generator_map, "MIN_FACES", 16)
     monkeypatch.setattr(generator_map, "_UNSTEERED_SHARE", 0.75)
-    ran = cli("model", "train", "--generator", "shipped", "-o", tmp_path / "map.npz", "--count", "16")
+    ran = cli("model", "train", "--generator", "bundled", "-o", tmp_path / "map.npz", "--count", "16")
     assert ran.code == 0
     assert "drawing faces: 16 of 16" in ran.err and "faces that nobody has" in ran.err
     assert [path.name for path in tmp_path.iterdir()] == ["map.npz"]
     found = GeneratorSpace.load(tmp_path / "map.npz")
-    found.check(generator)
+    found.check_generator(generator)
     assert found.digest != GeneratorSpace.bundled().digest
 
 
@@ -198,10 +203,10 @@ def test_each_person_is_the_mean_of_their_photos():
 
 def test_what_is_kept_together_is_counted_in_people():
     own = attributes_like(gender=[1, 1, -1, -1, 1], age=[20, 20, 60, 60, 60], tone=[0, 40, 40, 40, 40])
-    kept = group._homogeneity(own, np.array([0, 0, 1, 1, 1]), np.array(list("AABCD")))
+    kept = method._homogeneity(own, np.array([0, 0, 1, 1, 1]), np.array(list("AABCD")))
     assert kept == {"gender": 0.25, "age band": 1.0, "skin tone": 0.75}
     assert (
-        group._table(kept) == "People in groups of one kind only: gender 25%, age band 100%, skin tone 75%."
+        method._table(kept) == "People in groups of one kind only: gender 25%, age band 100%, skin tone 75%."
     )
 
 
@@ -237,7 +242,7 @@ def test_people_with_grey_photos_only_are_kept_apart_where_there_are_enough_of_t
 
 def test_skin_is_measured_in_colour():
     seen = attributes_like(light=[60.0, 70.0, 30.0, 40.0], tone=[90.0, 50.0, 40.0, -90.0], age=[1, 2, 3, 4])
-    found = group._skin_in_colour(seen, np.array([True, False, False, True]), np.array(list("AAAB")))
+    found = method._skin_in_colour(seen, np.array([True, False, False, True]), np.array(list("AAAB")))
     assert found[:, column("light")].tolist() == [50, 70, 30, 40], "of A's two colour photos, B's own"
     assert found[:3, column("tone")].tolist() == [45, 50, 40]
     assert found[3, column("tone")] == pytest.approx(np.degrees(np.arctan(-10 / 16)))
@@ -247,7 +252,7 @@ def test_skin_is_measured_in_colour():
 
 def test_a_grey_photo_has_the_mean_colours_and_its_own_lightness(space):
     seen = np.random.default_rng(0).normal(size=(2, len(space.centre)))
-    known = space.without_colour(seen)
+    known = space.remove_colour(seen)
     code, mesh, small = split_features(known)
     np.testing.assert_array_equal(np.hstack([code, mesh]), seen[:, : code.shape[1] + mesh.shape[1]])
     lab, own, mean = (
@@ -260,50 +265,60 @@ def test_a_grey_photo_has_the_mean_colours_and_its_own_lightness(space):
 
 def test_the_bound_of_a_class_face_is_counted():
     claim = Guarantee("k-anonymity", 2, 0.5)
-    assert group._with_bound(claim, 0.5) is claim
-    lower = group._with_bound(claim, 0.75)
-    assert lower.bound == 0.75 and group.EXPRESSIONS_COUNTED_APART in lower.assumptions
+    assert method._with_bound(claim, 0.5) is claim
+    lower = method._with_bound(claim, 0.75)
+    assert lower.bound == 0.75 and method.EXPRESSIONS_COUNTED_APART in lower.assumptions
 
 
 def test_a_second_face_is_drawn_only_where_the_same_people_stand_behind_both(monkeypatch, space):
     """Of two groups one has all its people in both expressions; in the other one person never smiles."""
     monkeypatch.setattr(
-        group, "draw_expression", lambda *how, to, light: np.full((1, 1, 3), 1 + to, np.uint8)
+        method, "draw_expression", lambda *how, to, light: np.full((1, 1, 3), 1 + to, np.uint8)
     )
     subjects = np.array(list("AABBCCDD"))
     seen = attributes_like(smile=[-1, 1, -1, 1, -1, 1, -1, -1])
     groups = Partition([0, 0, 0, 0, 1, 1, 1, 1], k=2, subjects=subjects)
     found = SimpleNamespace(
         drawn=[np.zeros((1, 1, 3), np.uint8)] * 2,
-        wished=attributes_like(smile=[3, -1]),
+        requested=attributes_like(smile=[3, -1]),
         codes=np.zeros((2, 4)),
         lights=[measure.LightChange()] * 2,
     )
-    output, images = group._with_smiles(space, None, found, groups, seen, subjects)
+    output, images = method._with_smiles(space, None, found, groups, seen, subjects)
     assert output.tolist() == [2, 0, 2, 0, 1, 1, 1, 1]
     assert len(images) == 3 and images[2][0, 0, 0] == 1  # the one who was drawn smiling, now neutral
 
 
 def test_everybody_of_a_group_is_compared_with_each_of_its_pictures_as_published(monkeypatch):
     monkeypatch.setattr(
-        group, "_portrait_embeddings", lambda image, members: {"sface": np.array([[float(image)]])}
+        method, "_portrait_embeddings", lambda image, members: {"sface": np.array([[float(image)]])}
     )
     groups = Partition([0, 0, 0, 0, 1, 1], k=2, subjects=list("AABBCD"))
     members = {"sface": np.array([[0.0], [50.0], [70.0], [90.0], [200.0], [300.0]])}
     found = SimpleNamespace(drawn=[0.5, 250.0], at_risk=np.array([0]))  # judged when they were drawn
-    near = group._at_risk(found, [0.5, 250.0, 70.9], np.array([0, 2, 0, 2, 1, 1]), groups, members, 1)
+    output = np.array([0, 2, 0, 2, 1, 1])
+    near = method._at_risk(found, [0.5, 250.0, 70.9], output, groups, members, Context(jobs=1))
     assert near.tolist() == [0, 2]  # the third wears the first picture, and is known by the second
 
 
-@pytest.mark.parametrize(("generator", "model"), [("shipped", "map.npz"), ("folder", "shipped")])
-def test_a_generator_and_its_map_go_together(generator, model):
+@pytest.mark.parametrize(("generator", "learnt"), [("bundled", "map.npz"), ("folder", "bundled")])
+def test_a_generator_and_its_map_go_together(generator, learnt):
     with pytest.raises(UsageError, match="go together: give both"):
-        group.load_generator(generator, model)
+        AnonFaces(generator=generator, generator_map=learnt)
 
 
 def test_what_is_no_embedding_is_refused():
     with pytest.raises(UsageError, match="no embedding 'arcface': choose one of mobilefacenet"):
-        group.make_group_portraits(samples.faces(4), 2, embedding="arcface", seed=0)
+        AnonFaces(k=2, embedding="arcface")
+
+
+def test_faces_are_looked_at_once_however_many_portraits_are_tried(monkeypatch, space):
+    looked = []
+    monkeypatch.setattr(method, "analyse_faces", lambda *how: looked.append(how) or "seen")
+    people = IdentifiedPhotos.from_faces(samples.faces(4))
+    for k in (2, 3, 4):
+        assert AnonFaces(k=k).features(people, space, Context()) == "seen"
+    assert len(looked) == 1
 
 
 def test_wishes_are_means_of_people_and_leave_no_doubt_of_gender():
@@ -312,8 +327,8 @@ def test_wishes_are_means_of_people_and_leave_no_doubt_of_gender():
     (target,) = targets.group_targets(seen, groups, plain=False)
     assert target["age"] == 45  # A is 30 on average
     assert target["gender"] > 0 and target["smile"] > 0 and target["yaw"] == 0
-    assert target["glasses"] == 1.5 and "hat" not in target and "ground" not in target
-    assert "ground" in targets.group_targets(seen, groups, plain=True)[0]
+    assert target["glasses"] == 1.5 and "hat" not in target and "background" not in target
+    assert "background" in targets.group_targets(seen, groups, plain=True)[0]
 
 
 WISH = {
@@ -324,10 +339,10 @@ WISH = {
 
 @pytest.mark.weights
 def test_codes_are_asked_for_what_is_wished_and_keep_what_is_near_enough(space, generator):
-    here = styles.StylePool.drawn(space, generator, 0, np.random.default_rng(0))
+    here = styles.StylePool.draw(space, generator, 0, np.random.default_rng(0))
     told = {**WISH, "nose": 60.5, "lips": 40.0, "gender": 5.0, "smile": 2.0, "hat": 9.0}
-    base = space.steered(space.mean, told)
-    asked = dict(zip(ATTRIBUTES, here.asked(base[None], WISH)[0], strict=True))
+    base = space.set_attributes(space.mean, told)
+    asked = dict(zip(ATTRIBUTES, here.requested_attributes(base[None], WISH)[0], strict=True))
     assert asked["nose"] == pytest.approx(60.5, abs=0.01)  # within the span
     assert asked["lips"] == pytest.approx(21 + targets.ATTRIBUTE_TOLERANCES["lips"] / 2)
     assert asked["gender"] == pytest.approx(5, abs=0.01) and asked["smile"] == -1.5
@@ -366,13 +381,16 @@ def test_their_labels_are_those_of_the_other_pool():
 
 
 def test_nobody_is_taken_twice_nor_anyone_alike():
-    casting = synthetic_people._IdentitySampler(None, None, None, None)
+    sampler = synthetic_people._IdentitySampler(None, None, None, None)
     far = synthetic_people._same_identity_distance("sface") + 0.1
     sface = np.array([[0.0], [0.1], [far], [2 * far]])
     other = np.array([[0.0], [5.0], [9.0], [9.0]])
-    assert casting._new({"sface": sface, "mobilefacenet": other}) == [0, 2]  # the last is the third to one
-    assert casting._new({"sface": sface, "mobilefacenet": other}) == []
-    assert casting._new({"sface": sface + 9, "mobilefacenet": other + 90}) == [0, 2]
+    assert sampler._accept_new({"sface": sface, "mobilefacenet": other}) == [
+        0,
+        2,
+    ]  # the last is the third to one
+    assert sampler._accept_new({"sface": sface, "mobilefacenet": other}) == []
+    assert sampler._accept_new({"sface": sface + 9, "mobilefacenet": other + 90}) == [0, 2]
 
 
 @pytest.mark.weights
@@ -380,10 +398,10 @@ def test_a_pool_of_people_is_drawn(space):
     told = []
     pool = synthetic_people.draw_synthetic_people(4, seed=2, progress=lambda *how: told.append(how))
     model = drawn.model()
-    assert len(pool) == 4 and pool.space == model.digest and told[-1][0] == "making faces"
+    assert len(pool) == 4 and pool.space == model.digest and told[-1][0] == "drawing faces"
     assert (pool.codes[:, model.nuisance] == 0).all()
     assert (pool.labels[:, 2] <= -0.75).all()  # nobody smiles
-    assert "were not compared with the photos" in pool.checked
+    assert "were not compared with" in pool.checked
     assert pool.licence == synthetic_people.POOL_LICENCE and (pool.codes == pool.deidentified).all()
     faces = np.stack([pool.image(row) for row in range(4)])
     assert faces.shape == (4, 320, 256, 3)
@@ -444,8 +462,8 @@ def test_who_speaks_or_blinks_is_not_at_rest():
 
 @pytest.mark.weights
 def test_a_generator_that_draws_nobody_new_is_refused(monkeypatch):
-    monkeypatch.setattr(synthetic_people._IdentitySampler, "more", lambda self: [])
-    with pytest.raises(CannotGuarantee, match="too few faces"):
+    monkeypatch.setattr(synthetic_people._IdentitySampler, "sample", lambda self: [])
+    with pytest.raises(CannotGuarantee, match="too few distinct faces"):
         synthetic_people.draw_synthetic_people(2)
     with pytest.raises(UsageError, match="at least 2"):
         synthetic_people.draw_synthetic_people(1)

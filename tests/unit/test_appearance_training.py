@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 import drawn
 from ksame import io
 from ksame.analysis.photos import AnalysedPhotos
+from ksame.core.context import Context
 from ksame.core.errors import CannotGuarantee, Failure, UsageError
 from ksame.lab.training import appearance_model
 from ksame.lab.training.appearance_model import MIN_FACES, modes, train_appearance_model
 from ksame.models import weights
 from ksame.spaces import AppearanceSpace
-from ksame.spaces.appearance import round_trip
+from ksame.spaces.appearance import measure_reconstruction
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def found(monkeypatch):
         rank[3] = 1  # a bystander, behind the face before
         failures = (Failure("40.png", "no face was found"),)
 
-        def gather(sources, *, jobs, progress):
+        def gather(sources, context):
             assert len(sources) == 41
             return AnalysedPhotos(tuple(sources), faces, np.arange(count), (), rank, failures)
 
@@ -53,9 +54,8 @@ def found(monkeypatch):
 def test_a_model_and_its_page_are_written(folder, found, tmp_path):
     faces = found(40)
     stages = []
-    result = train_appearance_model(
-        folder, tmp_path / "a<b.npz", progress=lambda *stage: stages.append(stage)
-    )
+    context = Context(progress=lambda *stage: stages.append(stage))
+    result = train_appearance_model(folder, tmp_path / "a<b.npz", context=context)
     assert stages == [("training", 0, 2), ("training", 1, 2), ("training", 2, 2)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a<b.html", "a<b.npz", "photos"]
     assert (result.faces, result.held_out) == (39, 4)
@@ -76,7 +76,7 @@ def test_the_error_is_that_of_faces_the_model_had_not_seen(folder, found, tmp_pa
     result = train_appearance_model([folder], tmp_path / "model.npz")
     assert 0.5 < result.error.texture_kept < 0.99
     assert len(result.error.texture) == result.held_out
-    seen = round_trip(result.model, faces)
+    seen = measure_reconstruction(result.model, faces)
     assert result.error.texture.mean() > 1.5 * seen.texture.mean()
     assert f"{result.error.texture_kept:.1%}" in str(result)
 

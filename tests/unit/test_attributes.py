@@ -87,11 +87,13 @@ def test_skin_is_the_median_of_three_discs_in_lab(seed, scale, shift):
     five = scale * (FRAME.five + shift)
     points = mesh(five)
     rng = np.random.default_rng(seed)
-    points[module._SKIN_MESH] = scale * rng.uniform(0, 256, size=(3, 2))  # some of them at the border
+    points[module.SKIN_PATCH_POINTS] = scale * rng.uniform(0, 256, size=(3, 2))  # some of them at the border
     size = (round(320 * scale), round(256 * scale), 3)
     rgb = (rng.integers(0, 256, size=3) * rng.uniform(0.7, 1, size)).astype(np.uint8)
-    found = module._skin(rgb, points)
-    wanted = oracles.skin(rgb, points[module._SKIN_MESH], module._SKIN_REACH * np.hypot(*(five[1] - five[0])))
+    found = module.measure_skin(rgb, points)
+    wanted = oracles.skin(
+        rgb, points[module.SKIN_PATCH_POINTS], module.SKIN_PATCH_RADIUS * np.hypot(*(five[1] - five[0]))
+    )
     np.testing.assert_allclose(found, wanted, rtol=0.01, atol=0.3)  # OpenCV interpolates a table
 
 
@@ -117,7 +119,7 @@ def test_skin_of_a_flat_colour(colour, lightness, ita, sure):
 @pytest.mark.usefixtures("blind")
 def test_skin_half_in_shadow_is_unsure():
     rgb, points = some(1)
-    points[0, module._SKIN_MESH] = [[60, 190], [196, 190], [128, 90]]
+    points[0, module.SKIN_PATCH_POINTS] = [[60, 190], [196, 190], [128, 90]]
     rgb[:] = (200, 150, 120)
     assert predict_face_attributes(rgb, points).sure["skin"].all()
     rgb[:, :, :128] //= 2

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ksame.core.boxes import Boxes
-from ksame.core.checkpoint import Checkpoint, resolve_seed
+from ksame.core.checkpoint import Checkpoint
+from ksame.core.context import Context
 from ksame.core.errors import UsageError
 
 numbers = st.floats(-1e6, 1e6)
@@ -94,15 +95,18 @@ def test_it_removes_itself_and_its_folder_only_if_empty(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["mapping.csv"]
 
 
-def test_the_seed_of_a_run(tmp_path):
-    journal = Checkpoint.open(tmp_path / "journal.jsonl", seed=5, resume=False)
-    assert resolve_seed(None, journal) == 5
-    assert resolve_seed(6, journal) == 6
-    assert resolve_seed(2**256 - 1, None) == 2**256 - 1
-    assert resolve_seed(None, None) != resolve_seed(None, None)
+def test_a_resumed_checkpoint_keeps_its_seed(tmp_path):
+    Checkpoint.open(tmp_path / "journal.jsonl", seed=5, resume=False)
+    assert Checkpoint.open(tmp_path / "journal.jsonl", seed=6, resume=True).seed == 5
+    assert Checkpoint.open(tmp_path / "journal.jsonl", seed=6, resume=False).seed == 6
+
+
+def test_a_seed_is_checked_or_drawn():
+    assert Context(seed=2**256 - 1).seed == 2**256 - 1
+    assert Context().seed != Context().seed
     for bad in (-1, 2**256):
         with pytest.raises(UsageError, match="seed must be an integer from 0"):
-            resolve_seed(bad, None)
+            Context(seed=bad)
 
 
 @pytest.mark.parametrize("linked", [True, False])
@@ -114,14 +118,14 @@ def test_finished_videos_are_put_in_their_place_again(tmp_path, linked, monkeypa
     film = tmp_path / "partial" / "a.mp4"
     film.parent.mkdir()
     film.write_bytes(b"film")
-    journal.finish("key", film, [[["", 3, 0.1, "1 2 3 4"]], ["a note"]])
+    journal.store_video("key", film, [[["", 3, 0.1, "1 2 3 4"]], ["a note"]])
     film.unlink()
     again = Checkpoint.open(path, seed=2, resume=True)
-    assert again.made("another", film) is None
+    assert again.load_video("another", film) is None
     assert not film.exists()
-    assert again.made("key", film) == [[["", 3, 0.1, "1 2 3 4"]], ["a note"]]
+    assert again.load_video("key", film) == [[["", 3, 0.1, "1 2 3 4"]], ["a note"]]
     assert film.read_bytes() == b"film"
-    assert again.made("key", film.with_suffix(".mkv")) is None, "of another type"
+    assert again.load_video("key", film.with_suffix(".mkv")) is None, "of another type"
     assert (path.parent / "finished").stat().st_mode & 0o777 == 0o700
     again.remove()
     assert not path.parent.exists()
@@ -130,6 +134,6 @@ def test_finished_videos_are_put_in_their_place_again(tmp_path, linked, monkeypa
 def test_a_new_journal_forgets_finished_videos(tmp_path):
     path = tmp_path / "private" / "journal.jsonl"
     (tmp_path / "a.mp4").write_bytes(b"film")
-    Checkpoint.open(path, seed=1, resume=False).finish("key", tmp_path / "a.mp4", [])
-    assert Checkpoint.open(path, seed=1, resume=False).made("key", tmp_path / "b.mp4") is None
+    Checkpoint.open(path, seed=1, resume=False).store_video("key", tmp_path / "a.mp4", [])
+    assert Checkpoint.open(path, seed=1, resume=False).load_video("key", tmp_path / "b.mp4") is None
     assert not (path.parent / "finished").exists()

@@ -11,9 +11,14 @@ import ksame
 from ksame.cli import release_commands, summary
 from ksame.cli import shell as cli_shell
 from ksame.core.guarantee import Guarantee
+from ksame.core.options import flag_of
+from ksame.methods import AD_HOC, METHODS
 from ksame.models import weights
+from ksame.pipeline import OUTPUTS, Photos, Videos
 from ksame.release import MappingRow, Private, Release, ResidualRecord
 from running import shell
+
+OWNERS = (*METHODS.values(), *OUTPUTS.values(), Photos, Videos)
 
 
 def test_the_version_and_the_help(cli):
@@ -33,6 +38,50 @@ def test_what_is_no_command_is_one_sentence_on_stderr_and_an_object_on_stdout(ar
     assert ran.sentence.endswith("see ksame --help.")
     ran = cli(*args, "--json")
     assert ran.json == {"error": ran.sentence, "exit_code": 2}
+
+
+def test_the_help_of_run_has_a_section_for_each_owner(cli):
+    help_ = cli("run", "--help").out
+    sections = {line.removesuffix(":"): at for at, line in enumerate(help_.splitlines()) if line[:1] == "O"}
+    owners = {
+        "-k": "Options of ksame-m, ksame-pixel, ksame-eigen, ksame-furthest, kdiff-furthest, anonfaces",
+        "--embedding": "Options of anonfaces",
+        "--pool": "Options of shift",
+        "--strength": "Options of ad hoc methods",
+        "--names": "Options of --publish portrait, --publish scene",
+        "--search": "Options of --publish scene",
+        "--subjects": "Options of photos",
+        "--tracks": "Options of videos",
+        "--engine": "Options",
+    }
+    assert set(owners.values()) <= set(sections)
+    lines = help_.splitlines()
+    for flag, owner in owners.items():
+        (at,) = [at for at, line in enumerate(lines) if f" {line} ".startswith(f"   {flag} ")]
+        assert max((start, name) for name, start in sections.items() if start < at)[1] == owner
+    every = [one.name for options in OWNERS for one in options.option_fields()]
+    assert all(f"{flag_of(name)} " in help_ for name in every), "no option is left out"
+    told = " ".join(help_.split())
+    assert "Published file names [random; keep for --publish scene]." in told
+    assert "What the workers are: threads, processes." in told
+
+
+def test_the_methods_are_listed_with_what_each_promises(cli):
+    rows = cli("methods", "--json").json["methods"]
+    assert [row["method"] for row in rows] == list(METHODS)
+    of = {row["method"]: row for row in rows}
+    assert all({"method", "promise", "publishes", "works on", "speed", "licence"} <= set(row) for row in rows)
+    nothing = {name for name, row in of.items() if row["promise"].startswith("nothing")}
+    assert nothing == {*AD_HOC, "shift"}
+    assert (of["shift"]["works on"], of["ksame-m"]["works on"]) == ("photos, videos", "photos")
+    assert (of["ksame-m"]["publishes"], of["blur"]["publishes"]) == ("portrait, scene", "scene")
+    assert "stylegan" in of["anonfaces"]["licence"], "not for commercial use"
+    assert of["ksame-m"]["licence"] == "free for commercial use"
+    assert of["pixelate"]["strength"] == "blocks across the face [8], 1 to 32"
+    table = cli("methods")
+    assert table.code == 0
+    assert set(METHODS) <= set(table.out.split()), "no name is broken"
+    assert of["pixelate"]["strength"] in " ".join(table.out.split())
 
 
 def test_it_runs_as_a_module():
@@ -122,8 +171,7 @@ def test_who_was_taken_for_one_person_is_shown_and_the_rest_counted(monkeypatch)
     release = Release(
         {},
         Guarantee("none"),
-        2,
-        "m",
+        METHODS["ksame-m"],
         "portrait",
         {"subjects": "auto"},
         Private(tuple(rows), {"linked_loosely": ["person-029"]}),
@@ -155,5 +203,3 @@ def test_untouched_faces_are_told_file_by_file_and_run_by_run(monkeypatch, tmp_p
     assert lines[2] == "! images/[a].mp4: in picture 17 to 19 (0.68 to 0.76 s), 40 (1.60 s)"
     assert lines[3].endswith("18 (0.72 s) and 2 more")
     assert str(tmp_path / "untouched.csv") in lines[4]
-    summary.print_residual_faces([], tmp_path)
-    assert len(paper.getvalue().splitlines()) == 5

@@ -17,7 +17,7 @@ from ksame.lab.experiments.gross_setup import (
     tasks,
 )
 from ksame.models import weights
-from twice import twice
+from two_photos import two_photo_people
 
 pytestmark = pytest.mark.weights
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.weights
 @pytest.fixture(scope="module")
 def data(recogniser):
     assert weights.cached(recogniser)
-    return twice()
+    return two_photo_people()
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,9 @@ from ksame.lab.experiments import face_images, newton, newton_setup
 from ksame.lab.experiments.base import recogniser_codes
 from ksame.lab.experiments.face_images import Window, attackers, cmc_percent, eigenfaces
 from ksame.models import weights
-from ksame.spaces.eigen import principal
-from twice import twice
+from ksame.models.recognisers import VERIFIERS
+from ksame.spaces.eigen import principal_components
+from two_photos import two_photo_people
 
 pytestmark = pytest.mark.weights
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.weights
 @pytest.fixture(scope="module")
 def data(recogniser):
     assert weights.cached(recogniser)
-    return twice()
+    return two_photo_people()
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +87,7 @@ def test_figure_18_nobody_is_named_more_often_than_one_in_k(data, monkeypatch):
 
 def test_k_same_gives_a_group_one_mean(window, data):
     x = window.pixels(window.cut(data.only("neutral").faces.rgb, grey=True))
-    space = newton.EigenBasis(*principal(x, keep=0.95)[:2])
+    space = newton.EigenBasis(*principal_components(x, keep=0.95)[:2])
     new = newton.k_same(x, 3, space=space, eigen=False, seed=1)
     faces, which, count = np.unique(new, axis=0, return_inverse=True, return_counts=True)
     assert count.min() >= 3
@@ -142,7 +143,7 @@ def test_without_differences_eigenfaces_guesses():
 
 
 def test_attackers_are_those_that_are_there(monkeypatch):
-    assert attackers(count=1)[0].name in face_images.NETWORKS_BY_SPEED
+    assert attackers(count=1)[0].name in VERIFIERS.identity
     monkeypatch.setattr(face_images.weights, "cached", lambda name: None)
     monkeypatch.setattr(face_images.weights, "fetchable", lambda name: name == "facenet")
     assert [who.name for who in attackers()] == [deep_recogniser("facenet").name]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
 
@@ -56,11 +57,16 @@ def test_the_errors_are_one_tree_with_their_exit_codes():
     assert all(issubclass(getattr(ksame, name), ksame.KSameError) for name in codes)
 
 
-def test_one_function_per_partition_and_replacement():
-    methods = {"mdav", "ksame", "hierarchical", "kmeans", "kmember", "maxdist", "random"}
-    assert set(ksame.partition.METHODS) == methods
-    assert all(callable(getattr(ksame.partition, name)) for name in methods | {"select"})
+def test_each_partition_and_replacement_is_a_function_of_its_name():
+    methods = ksame.partition.METHODS
+    assert all(getattr(ksame.partition, name) is method for name, method in methods.items())
     assert all(callable(getattr(ksame.replace, name)) for name in ("centroid", "furthest", "kdiff", "mix"))
+
+
+def test_every_partition_module_is_listed():
+    modules = {module.name for module in pkgutil.iter_modules(ksame.partition.__path__)}
+    shared = {"quality", "remaining", "select"}  # used by several partitions
+    assert set(ksame.partition.METHODS) == modules - shared
 
 
 def test_a_name_that_is_not_there():

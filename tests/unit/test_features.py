@@ -109,7 +109,7 @@ def test_an_eye_is_hidden_by_its_lids_and_not_flattened(seed, opening, roll, siz
 
 
 def test_triangles_within_the_eyes_have_points_of_their_own():
-    triangles = drawn.model().ringed
+    triangles = drawn.model().ring_triangles
     first = MESH + len(OVAL)
     found = features.split_eye_triangles(triangles, first)
     moved = found >= first

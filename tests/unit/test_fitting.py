@@ -17,7 +17,7 @@ from ksame.models import weights
 from ksame.models.detectors import detect
 from ksame.models.landmarks import predict_meshes
 from ksame.spaces import AppearanceSpace
-from ksame.spaces.fitting import Template, fit, step
+from ksame.spaces.fitting import Template, fit, solve_step
 
 METHODS = ["simultaneous", "project-out"]
 
@@ -62,8 +62,8 @@ def cost(rgb, start, points):
     template = Template.of(drawn.model())
     there = similarity(start, template.s_0)
     view = crop(rgb, there, *template.size).mean(axis=2)
-    first = template.look(view, template.plausible(transform(there, start)))
-    return template.look(view, transform(there, points)).cost(template.stiffness(first))
+    first = template.evaluate(view, template.limit_shape(transform(there, start)))
+    return template.evaluate(view, transform(there, points)).cost(template.shape_penalty(first))
 
 
 # the parts
@@ -88,10 +88,10 @@ def test_the_step_is_that_of_the_joint_system(template, seed):
     lam = rng.normal(size=len(template.a)) * 100
     error = rng.normal(size=len(template.a_0)) * 10
     across, down = template.slope_0 + np.tensordot(lam, template.slope, axes=1)
-    images = across[:, None] * template.motion[0] + down[:, None] * template.motion[1]
+    images = across[:, None] * template.warp_jacobian[0] + down[:, None] * template.warp_jacobian[1]
     expected = oracles.joint_step(images, template.a, error)
     none = np.zeros(len(expected))
-    found = step(template.descent(lam), error, none, none, 0.0)
+    found = solve_step(template.descent(lam), error, none, none, 0.0)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
 
 
@@ -105,13 +105,16 @@ def test_the_step_leads_to_the_minimum_when_all_is_linear(seed):
     root = np.sqrt(stiff)
     rows, right = np.vstack([images, np.diag(root)]), np.append(error, root * p)
     expected = np.linalg.lstsq(rows, right, rcond=None)[0]
-    np.testing.assert_allclose(step(images, error, stiff, p, 0.0), expected, atol=1e-9)
-    assert np.linalg.norm(step(images, error, stiff, p, 10.0)) < np.linalg.norm(expected)
+    np.testing.assert_allclose(solve_step(images, error, stiff, p, 0.0), expected, atol=1e-9)
+    assert np.linalg.norm(solve_step(images, error, stiff, p, 10.0)) < np.linalg.norm(expected)
 
 
 def test_project_out_takes_the_images_of_the_mean(template):
-    np.testing.assert_array_equal(template.steepest, template.descent(np.zeros(len(template.a))))
-    assert np.abs(template.a @ template.steepest).max() < 1e-6 * np.abs(template.steepest).max()
+    np.testing.assert_array_equal(template.mean_steepest_descent, template.descent(np.zeros(len(template.a))))
+    assert (
+        np.abs(template.a @ template.mean_steepest_descent).max()
+        < 1e-6 * np.abs(template.mean_steepest_descent).max()
+    )
 
 
 def test_the_steepest_descent_images_are_derivatives(template):
@@ -121,24 +124,26 @@ def test_the_steepest_descent_images_are_derivatives(template):
     view[24:-24, 24:-24][space.raster.covered] = space.texture.reshape(-1, 3).mean(axis=1)
     for parameter in range(len(template.s)):
         away = 8 * template.s[parameter]  # a third of a pixel
-        more, less = (template.look(view, template.s_0 + sign * away).error for sign in (1, -1))
-        assert np.corrcoef(more - less, template.steepest[:, parameter])[0, 1] > 0.97
+        more, less = (template.evaluate(view, template.s_0 + sign * away).error for sign in (1, -1))
+        assert np.corrcoef(more - less, template.mean_steepest_descent[:, parameter])[0, 1] > 0.97
 
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=5)
 def test_composition_is_its_naive_twin(template, seed):
     rng = np.random.default_rng(seed)
-    shape = template.plausible(template.s_0 + np.tensordot(rng.normal(size=13) * 5, template.s[:13], axes=1))
+    shape = template.limit_shape(
+        template.s_0 + np.tensordot(rng.normal(size=13) * 5, template.s[:13], axes=1)
+    )
     delta = rng.normal(size=len(template.s))
     move = np.tensordot(delta, template.s, axes=1)
-    naive = template.plausible(oracles.composed(template.s_0, shape, move, template.triangles))
-    np.testing.assert_allclose(template.composed(shape, delta), naive, atol=1e-3)
+    naive = template.limit_shape(oracles.composed(template.s_0, shape, move, template.triangles))
+    np.testing.assert_allclose(template.compose(shape, delta), naive, atol=1e-3)
 
 
 def test_composition_with_no_step_changes_nothing(template):
-    shape = template.plausible(template.s_0 + 3 * template.s[5])
-    np.testing.assert_allclose(template.composed(shape, np.zeros(len(template.s))), shape, atol=5e-3)
+    shape = template.limit_shape(template.s_0 + 3 * template.s[5])
+    np.testing.assert_allclose(template.compose(shape, np.zeros(len(template.s))), shape, atol=5e-3)
 
 
 def test_a_step_of_a_similarity_is_undone_by_its_inverse(template):
@@ -147,7 +152,7 @@ def test_a_step_of_a_similarity_is_undone_by_its_inverse(template):
         delta = np.zeros(len(template.s))
         delta[parameter] = 2.0
         expected = template.s_0 - 2.0 * template.s[parameter]
-        assert np.abs(template.composed(template.s_0, delta) - expected).max() < 0.01
+        assert np.abs(template.compose(template.s_0, delta) - expected).max() < 0.01
 
 
 @given(st.integers(0, 10**6))
@@ -155,11 +160,11 @@ def test_a_step_of_a_similarity_is_undone_by_its_inverse(template):
 def test_plausible_shapes_are_within_limits_and_stay(template, seed):
     rng = np.random.default_rng(seed)
     wild = template.s_0 + rng.normal(size=template.s_0.shape) * 30
-    taken = template.plausible(wild)
+    taken = template.limit_shape(wild)
     assert (np.abs(template.parameters(taken)) <= 3 * template.deviation * 1.1).all()
     matrix = np.array([[0.9, -0.3, 5], [0.3, 0.9, -2]])
     np.testing.assert_allclose(
-        template.plausible(transform(matrix, wild)), transform(matrix, taken), atol=1e-6
+        template.limit_shape(transform(matrix, wild)), transform(matrix, taken), atol=1e-6
     )
 
 
@@ -177,12 +182,12 @@ def test_faces_that_the_model_draws_are_found_again(method):
 
 @given(st.integers(0, 10**6), st.sampled_from(METHODS))
 @settings(max_examples=8)
-def test_the_sum_never_rises_with_the_rounds(seed, method):
+def test_the_sum_never_rises_with_iterations(seed, method):
     (rgb,), (truth,) = drawn.photos(1, seed=seed % 50)
     start = off(truth, np.random.default_rng(seed), eyes_of(truth))
     costs = []
-    for rounds in (1, 3, 9, 27):
-        end = fit(drawn.model(), rgb, start, method=method, rounds=rounds)
+    for iterations in (1, 3, 9, 27):
+        end = fit(drawn.model(), rgb, start, method=method, max_iterations=iterations)
         costs.append(cost(rgb, start, end.points))
     assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(costs))
 
@@ -201,11 +206,11 @@ def test_place_size_and_contrast_of_the_photo_do_not_matter():
 def test_one_round_may_be_too_few():
     (rgb,), (truth,) = drawn.photos(1, seed=3)
     start = off(truth, np.random.default_rng(3), eyes_of(truth))
-    first = fit(drawn.model(), rgb, start, rounds=1)
-    assert (first.rounds, first.converged) == (1, False)
+    first = fit(drawn.model(), rgb, start, max_iterations=1)
+    assert (first.iterations, first.converged) == (1, False)
     whole = fit(drawn.model(), rgb, start)
     assert whole.converged
-    assert whole.rounds < 40
+    assert whole.iterations < 40
     assert whole.residual < first.residual
 
 
@@ -235,7 +240,7 @@ def test_another_landmark_scheme_can_be_fitted():
     ("options", "words"),
     [
         ({"method": "newton"}, "simultaneous, project-out"),
-        ({"rounds": 0}, "at least 1"),
+        ({"max_iterations": 0}, "at least 1"),
         ({"start": np.zeros((68, 2))}, r"\(468, 2\)"),
     ],
 )

@@ -15,7 +15,7 @@ from ksame.models.generator import ImageGenerator
 from ksame.spaces import generator_space as module
 from ksame.spaces.generator_space import (
     ATTRIBUTES,
-    BLOCKS,
+    FEATURE_BLOCKS,
     GeneratorSpace,
     extract_features,
     shape_attributes,
@@ -58,20 +58,20 @@ def test_what_is_no_map_is_refused_in_one_sentence(space, tmp_path):
     np.save(tmp_path / "one.npy", np.zeros(3))
     replace(space, centre=space.centre[:-1]).save(tmp_path / "other.npz")
     for name in ("cut.npz", "empty.npz", "text.npz", "bare.npz", "one.npy", "other.npz", "missing.npz"):
-        with pytest.raises(UsageError, match=f"{name}' is no map of a generator: see `ksame model train`."):
+        with pytest.raises(UsageError, match=f"{name}' is not a generator map: see `ksame model train`."):
             GeneratorSpace.load(tmp_path / name)
 
 
 def test_the_early_rows_get_the_style_of_geometry_and_the_late_ones_that_of_colour(space, tmp_path):
     small = ImageGenerator.load(generators.tiny(tmp_path))
-    rows = space.rows(np.arange(16.0).reshape(2, 8), small)
+    rows = space.layer_styles(np.arange(16.0).reshape(2, 8), small)
     assert rows.shape == (2, 3, 4)
     assert rows[0].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [4, 5, 6, 7]]  # 10 of 23 are 1 of 3
 
 
 def test_a_generator_that_it_was_not_learnt_from_is_refused(space, tmp_path):
-    with pytest.raises(UsageError, match="learnt from another generator: make one for yours"):
-        space.check(ImageGenerator.load(generators.tiny(tmp_path)))
+    with pytest.raises(UsageError, match="learnt from another generator: train one"):
+        space.check_generator(ImageGenerator.load(generators.tiny(tmp_path)))
 
 
 def test_shapes_are_measured_on_the_canonical_frame():
@@ -85,7 +85,7 @@ def test_shapes_are_measured_on_the_canonical_frame():
 
 @pytest.mark.weights
 def test_it_belongs_to_the_generator_that_is_fetched(space):
-    space.check(ImageGenerator.bundled())
+    space.check_generator(ImageGenerator.bundled())
 
 
 @pytest.mark.weights
@@ -100,7 +100,7 @@ def test_what_is_read_off_faces_has_its_parts_in_order():
     space = GeneratorSpace.bundled()
     codes = space.encode(faces)
     assert codes.shape == (2, len(space.mean)) and np.isfinite(codes).all()
-    assert space.told(codes).shape == (2, len(ATTRIBUTES))
+    assert space.predict_attributes(codes).shape == (2, len(ATTRIBUTES))
 
 
 def test_what_is_stored_is_stored_alike_once_more_and_is_hardly_changed(space, tmp_path):
@@ -114,19 +114,25 @@ def test_what_is_stored_is_stored_alike_once_more_and_is_hardly_changed(space, t
     for name, most in (("up", 1 / 127), ("axes", 1 / 127), ("down", 1e-3), ("slope", 1e-3)):
         before, after = getattr(rough, name), getattr(one, name)
         assert (np.abs(after - before) <= most * np.abs(before).max(axis=1, keepdims=True)).all()
-    known = np.s_[: BLOCKS["mobilefacenet"], :192]
+    known = np.s_[: FEATURE_BLOCKS["mobilefacenet"], :192]
     np.testing.assert_allclose(one.axes[known], rough.axes[known], rtol=1e-3, atol=1e-6)
 
 
 def test_a_colour_that_is_changed_alone_leaves_the_shape_as_it_is(space):
     by = {"light": -8.0, "tone": -20.0, "age": 0.0}
     code = space.mean + 0.1
-    other, same = space.moved(code, by), space.moved(code, by, same=True)
+    other, same = space.shift_attributes(code, by), space.shift_attributes(code, by, same=True)
     half = len(code) // 2
     for moved in (other, same):
-        change = dict(zip(ATTRIBUTES, (space.told(moved[None]) - space.told(code[None]))[0], strict=True))
+        change = dict(
+            zip(
+                ATTRIBUTES,
+                (space.predict_attributes(moved[None]) - space.predict_attributes(code[None]))[0],
+                strict=True,
+            )
+        )
         assert {name: change[name] for name in by} == pytest.approx(by, abs=0.01)
     shape = [np.linalg.norm((moved - code)[:half]) for moved in (other, same)]
     assert shape[1] < 0.3 * shape[0]  # no more than keeps the age
-    alone = space.moved(code, {"light": -8.0, "tone": -20.0}, same=True)
+    alone = space.shift_attributes(code, {"light": -8.0, "tone": -20.0}, same=True)
     assert (alone[:half] == code[:half]).all()

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
 import itertools
-import re
-import sys
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 
 import oracles
 from ksame.core.errors import UsageError
 from ksame.partition import hierarchical
-from ksame.partition.hierarchical import _available_memory
 
 LINKAGES = ["ward", "single", "complete", "average"]
 
@@ -81,20 +79,8 @@ def test_unknown_linkage_is_refused_with_the_known_ones():
 
 
 def test_more_than_fits_in_memory_is_refused_before_it_is_tried(monkeypatch):
-    monkeypatch.setattr(sys.modules["ksame.partition.hierarchical"], "_available_memory", lambda: 4e9)
-    with pytest.raises(UsageError, match=r"Linkage of 30000 people needs 7\.2 GB .* use the partition mdav"):
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=4e9))
+    with pytest.raises(
+        UsageError, match=r"Linkage of 30000 subjects needs 7\.2 GB .* use the partition mdav"
+    ):
         hierarchical(np.zeros((30000, 1)), 2)
-
-
-def test_memory_is_what_the_system_says(monkeypatch):
-    monkeypatch.setattr(Path, "read_text", lambda path: "MemTotal: 9 kB\nMemAvailable:    3 kB\n")
-    assert _available_memory() == 3072
-
-
-def test_memory_is_no_obstacle_where_the_system_does_not_say(monkeypatch):
-    def missing(path):
-        raise FileNotFoundError(path)
-
-    monkeypatch.setattr(Path, "read_text", missing)
-    assert _available_memory() == np.inf
-    assert re.fullmatch(r"[01]{12}", "".join(map(str, hierarchical(faces(12), 6).labels)))

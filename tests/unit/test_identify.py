@@ -5,19 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ksame.analysis import identify
+from ksame.analysis import identify, linkage
 from ksame.analysis.identify import (
-    ONE_RECOGNISER,
-    THREE_RECOGNISERS,
+    IdentifiedPhotos,
     SubjectHints,
-    choose_linkage,
-    embed_faces,
+    SubjectSource,
     identify_faces,
     read_subject_hints,
 )
+from ksame.analysis.linkage import ONE_RECOGNISER, THREE_RECOGNISERS, choose_linkage, embed_faces
 from ksame.analysis.photos import AnalysedPhotos, analyse_photos
 from ksame.attack.score import interval
-from ksame.core.errors import CannotGuarantee, UsageError, WeightsError
+from ksame.core.context import Context
+from ksame.core.errors import CannotGuarantee, Failure, UsageError, WeightsError
 from ksame.io.sources import Source, find_sources
 from samples import faces
 
@@ -58,7 +58,8 @@ def test_too_few_people_or_names_are_told_at_once():
 def test_no_recogniser_is_asked_where_every_face_is_named(monkeypatch):
     monkeypatch.setattr(identify, "choose_linkage", lambda: pytest.fail("it was asked"))
     given = SubjectHints("prefix", ["ann", "bob", "ann"], {"sex": np.array(["f", "m", "f"])})
-    named, told = identify_faces(found(faces(3), photo=[0, 1, 2]), given)
+    people = identify_faces(found(faces(3), photo=[0, 1, 2]), given, 2, Context())
+    named, told = people.faces, people.subject_source
     assert named.subject.tolist() == ["ann", "bob", "ann"]
     assert named.labels["sex"].tolist() == ["f", "m", "f"]
     assert (told.how, told.recognisers) == ("prefix", ())
@@ -67,10 +68,11 @@ def test_no_recogniser_is_asked_where_every_face_is_named(monkeypatch):
 
 def test_a_second_face_in_a_photo_is_asked_about(monkeypatch):
     codes = np.array([[0.0], [5.0], [0.1]])
-    monkeypatch.setattr(identify, "choose_linkage", lambda: identify.ONE_RECOGNISER)
-    monkeypatch.setattr(identify, "embed_faces", lambda *_, jobs: {"dlib": codes})
+    monkeypatch.setattr(identify, "choose_linkage", lambda: linkage.ONE_RECOGNISER)
+    monkeypatch.setattr(identify, "embed_faces", lambda *_: {"dlib": codes})
     given = SubjectHints("prefix", ["ann", "bob"], {"sex": np.array(["f", "m"])})
-    named, told = identify_faces(found(faces(3), photo=[0, 1, 1], rank=[0, 0, 1]), given)
+    people = identify_faces(found(faces(3), photo=[0, 1, 1], rank=[0, 0, 1]), given, 2, Context())
+    named, told = people.faces, people.subject_source
     assert named.subject.tolist() == ["ann", "bob", "ann"], "ann is in bob's photo"
     assert named.labels["sex"].tolist() == ["f", "m", "f"], "and has her own label there"
     assert told.recognisers == ("dlib",)
@@ -82,7 +84,10 @@ def test_a_second_face_in_a_photo_is_asked_about(monkeypatch):
 @pytest.mark.weights
 @pytest.mark.parametrize("scale", [0.5, 1.0, 1.7])
 def test_people_are_told_apart_at_any_scale_of_the_registered_pictures(scale, family):
-    named, told = identify_faces(analyse_photos(find_sources(family), scale=scale), SubjectHints("auto"))
+    context = Context()
+    photos = analyse_photos(find_sources(family), context, scale=scale)
+    people = identify_faces(photos, SubjectHints("auto"), 5, context)
+    named, told = people.faces, people.subject_source
     pairs = set(
         zip(named.subject.tolist(), (name.split("/")[0] for name in named.source.tolist()), strict=True)
     )
@@ -93,8 +98,9 @@ def test_people_are_told_apart_at_any_scale_of_the_registered_pictures(scale, fa
 
 @pytest.mark.weights
 def test_embeddings_do_not_depend_on_the_number_of_workers(family):
-    found = analyse_photos(find_sources(family), scale=1.0).faces
-    one, several = (embed_faces(found, choose_linkage().recognisers, jobs=jobs) for jobs in (1, 4))
+    found = analyse_photos(find_sources(family), Context(), scale=1.0).faces
+    who = choose_linkage().recognisers
+    one, several = (embed_faces(found, who, Context(jobs=jobs)) for jobs in (1, 4))
     for name in one:
         np.testing.assert_array_equal(one[name], several[name])
 
@@ -122,9 +128,9 @@ def test_the_certificate_states_the_rule_and_how_often_it_failed(linkage):
 )
 def test_the_recognisers_are_three_or_dlib_alone_without_npm(npm, cached, chosen, monkeypatch):
     asked = []
-    monkeypatch.setattr(identify.shutil, "which", lambda name: "/bin/npm" if npm else None)
-    monkeypatch.setattr(identify.weights, "cached", lambda name: name in cached)
-    monkeypatch.setattr(identify.weights, "fetch", asked.extend)
+    monkeypatch.setattr(linkage.shutil, "which", lambda name: "/bin/npm" if npm else None)
+    monkeypatch.setattr(linkage.weights, "cached", lambda name: name in cached)
+    monkeypatch.setattr(linkage.weights, "fetch", asked.extend)
     assert choose_linkage() is chosen
     assert asked == list(chosen.recognisers)
 
@@ -143,8 +149,9 @@ def test_one_photo_of_two_people_is_refused(change):
     rgb[2] = rgb[0] + change  # saved again, a grey level may be off
     twins = replace(some, rgb=rgb, source=np.array(["a.jpg", "b.jpg", "c.jpg", "d.jpg"]))
     with pytest.raises(CannotGuarantee, match=r"'a\.jpg' and 'c\.jpg' show the same photo"):
-        identify_faces(found(twins), SubjectHints("given", ["ann", "bob", "cat", "dan"]))
-    named, _ = identify_faces(found(twins), SubjectHints("given", ["ann", "bob", "ann", "dan"]))
+        identify_faces(found(twins), SubjectHints("given", ["ann", "bob", "cat", "dan"]), 2, Context())
+    one = SubjectHints("given", ["ann", "bob", "ann", "dan"])
+    named = identify_faces(found(twins), one, 2, Context())
     assert named.subject.tolist() == ["ann", "bob", "ann", "dan"], "one person may give a photo twice"
 
 
@@ -153,4 +160,37 @@ def test_photos_that_resemble_one_another_are_no_copies():
     rgb = some.rgb.copy()
     rgb[1] = rgb[0]
     rgb[1, :80, :64] += 20
-    identify_faces(found(replace(some, rgb=rgb)), SubjectHints("given", ["ann", "bob"]))
+    named = identify_faces(found(replace(some, rgb=rgb)), SubjectHints("given", ["ann", "bob"]), 2, Context())
+    assert named.subject.tolist() == ["ann", "bob"]
+
+
+def test_fewer_people_than_k_are_refused_when_the_faces_are_known():
+    three = SubjectHints("given", ["ann", "bob", "ann"])
+    assert len(identify_faces(found(faces(3)), three, 2, Context()).faces) == 3
+    with pytest.raises(CannotGuarantee, match=r"2 distinct subjects were given\. Got 3") as caught:
+        failed = replace(found(faces(3)), failures=(Failure("gone.jpg", "no face was found"),))
+        identify_faces(failed, three, 3, Context())
+    assert caught.value.__notes__ == ["gone.jpg: no face was found"], "it may be why"
+
+
+def test_where_it_does_not_matter_every_face_is_somebody_of_their_own(monkeypatch):
+    monkeypatch.setattr(identify, "choose_linkage", lambda: pytest.fail("it was asked"))
+    people = IdentifiedPhotos.unlinked(found(faces(3), photo=[0, 1, 1], rank=[0, 0, 1]))
+    assert len(set(people.subject)) == 3
+    assert people.subject_source.assumption is None
+    assert people.subject_source.recognisers == ()
+
+
+def test_views_of_a_person_are_spread_over_their_photos():
+    some = faces(7)
+    named = replace(some, subject=np.array(list("aabaaaa")))
+    pictures = [np.full((2, 2, 3), number, np.uint8) for number in range(7)]
+    photos = replace(
+        found(named), sources=tuple(Source(str(number), rgb) for number, rgb in enumerate(pictures))
+    )
+    people = IdentifiedPhotos(photos, named, SubjectSource("given", "as given"))
+    views = people.views(3)
+    assert list(views) == ["a", "b"]
+    assert [view.rgb[0, 0, 0] for view in views["a"]] == [0, 3, 5]
+    assert [view.rgb[0, 0, 0] for view in views["b"]] == [2]
+    np.testing.assert_array_equal(views["b"][0].points, named.points[2])

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 import oracles
 from ksame.core.errors import UsageError
 from ksame.partition import kmeans, mdav
-from ksame.partition.kmeans import _fill, _nearest, _seeds, _squared, _trade
+from ksame.partition.kmeans import _assign, _draw_seeds, _exchange, _nearest_groups, _squared_distances
 
 
 def faces(n, d=8, seed=0):
@@ -36,40 +36,40 @@ def test_no_neighbours_are_refused():
 def test_seeds_are_distinct_rows_even_among_copies():
     rng = np.random.default_rng(0)
     for x in (np.zeros((9, 2)), np.repeat([[0.0], [1.0]], 5, axis=0), faces(9)):
-        seeds = _seeds(x, len(x), rng)
+        seeds = _draw_seeds(x, len(x), rng)
         assert sorted(seeds) == list(range(len(x)))
 
 
 def test_seeds_favour_the_distant():
     x = np.concatenate([np.zeros((99, 1)), [[1.0]]])
-    assert all(99 in _seeds(x, 2, np.random.default_rng(seed)) for seed in range(20))
+    assert all(99 in _draw_seeds(x, 2, np.random.default_rng(seed)) for seed in range(20))
 
 
-def test_filling_takes_the_nearest_pairs_first():
+def test_assignment_takes_the_nearest_pairs_first():
     x = np.array([[0.0], [1.0], [1.4], [9.0]])
-    assert _fill(x, np.array([[1.5], [8.0]]), np.array([2, 2])).tolist() == [1, 0, 0, 1]
+    assert _assign(x, np.array([[1.5], [8.0]]), np.array([2, 2])).tolist() == [1, 0, 0, 1]
 
 
-def test_filling_goes_on_until_all_have_a_place():
-    x = np.zeros((200, 1))  # everybody applies to the same 16 of the 100 centres
+def test_assignment_continues_until_all_are_assigned():
+    x = np.zeros((200, 1))  # every subject has the same 16 of the 100 centres as candidates
     centres = np.arange(100.0)[:, None]
-    assert np.bincount(_fill(x, centres, np.full(100, 2))).tolist() == [2] * 100
+    assert np.bincount(_assign(x, centres, np.full(100, 2))).tolist() == [2] * 100
 
 
 def test_distances_and_neighbours_are_those_of_a_full_scan(monkeypatch):
-    monkeypatch.setattr(sys.modules["ksame.partition.kmeans"], "_BLOCK", 7)
+    monkeypatch.setattr(sys.modules["ksame.partition.kmeans"], "_BLOCK_ROWS", 7)
     x = faces(40)
     full = cdist(x, x)
-    assert np.allclose(_squared(x, x[:9]), full[:, :9] ** 2)
+    assert np.allclose(_squared_distances(x, x[:9]), full[:, :9] ** 2)
     expected = np.sort(np.argsort(full + np.diag([np.inf] * 40), axis=1)[:, :5], axis=1)
-    assert np.array_equal(_nearest(x, 5), expected)
+    assert np.array_equal(_nearest_groups(x, 5), expected)
 
 
-def test_trading_goes_to_groups_that_become_neighbours_on_the_way():
+def test_exchange_reaches_groups_that_become_neighbours():
     x = faces(200, d=2)
     x -= x.mean(axis=0)
     few, all_ = (
-        oracles.label_squares(x, _trade(x, np.arange(200) % 40, neighbours)) for neighbours in (3, 39)
+        oracles.label_squares(x, _exchange(x, np.arange(200) % 40, neighbours)) for neighbours in (3, 39)
     )
     assert few < 1.2 * all_ < 0.1 * oracles.label_squares(x, np.arange(200) % 40)
 

@@ -13,7 +13,7 @@ from ksame.core.guarantee import Guarantee
 from ksame.methods.obscure import METHODS, NO_GUARANTEE, obscure
 from ksame.methods.obscure.face_region import FaceRegion, bounding_slices, fill_hull
 from ksame.methods.obscure.shapes import PART_ELLIPSES
-from ksame.methods.obscure.values import FACE_WIDTH, _chosen
+from ksame.methods.obscure.values import FACE_WIDTH, _noise_positions
 from samples import mesh
 
 RANDOM = ("potato", "noise-grey", "noise-bw", "warp")
@@ -309,7 +309,7 @@ def test_noise_of_a_face_beyond_the_frame_is_that_of_the_frame_again():
         points,
         np.eye(2, 3), 5, 0, DONORS,
     )  # fmt: skip
-    hit, values = _chosen(face, np.ones((700, 600), bool), 0.5)
+    hit, values = _noise_positions(face, np.ones((700, 600), bool), 0.5)
     hit, values = hit.reshape(700, 600), values.reshape(700, 600)
     assert np.array_equal(hit[:320, :256], hit[320:640, 256:512])
     assert np.array_equal(values[:320, :256], values[320:640, 256:512])

@@ -34,7 +34,7 @@ from ksame.core.geometry import (
     transform,
     with_ring,
 )
-from ksame.methods.shift import choose, likeness
+from ksame.methods.shift import candidates, choose, likeness
 from ksame.methods.shift.choose import choose_identities
 from ksame.methods.shift.margin import distance_ratio
 from ksame.methods.shift.pool import Pool
@@ -186,7 +186,7 @@ def test_through_glasses_the_skin_is_that_of_the_cheeks_below():
         and frame_code.wears_glasses([seen])
         and not frame_code.wears_glasses([bare, bare, seen])
     )
-    above = np.array([160, 112, 100]) * frame_code.GLASSES_RATIO_MIN
+    above = np.array([160, 112, 100]) * frame_code.CHEEK_COLOUR_RATIO
     np.testing.assert_allclose(frame_code.skin_colours(seen, glasses=True), np.tile(above, (17, 1)), atol=4)
     np.testing.assert_allclose(np.median(frame_code.skin_colours(seen)[:12], axis=0), (150, 135, 130), atol=4)
     for paint, told in ((rgb, False), (grey, True)):
@@ -289,15 +289,15 @@ def test_values_are_spread_over_a_mesh_as_a_raster_does(seed, scale):
     target = with_ring(model.shape + rng.normal(size=2) * 9) * scale
     values = rng.normal(size=(len(target), 3)) * 0.2 + target[:, [0, 1, 0]]
     size = (round(FRAME.height * scale), round(FRAME.width * scale))
-    raster = Raster.of(target, model.ringed, size[1], size[0])
+    raster = Raster.of(target, model.ring_triangles, size[1], size[0])
     exact = np.zeros((*size, 3))
     exact[raster.covered] = raster.weights @ values
-    quickly = interpolate_mesh_values(target, model.ringed, values, size)
+    quickly = interpolate_mesh_values(target, model.ring_triangles, values, size)
     covered = raster.covered.astype(np.uint8)
     inner = cv2.erode(covered, np.ones((3, 3))) > 0  # of the outermost pixels one in thousands is missed
     away = np.abs(quickly - exact)[inner]
     assert np.quantile(away, 0.9) < 0.05 + 0.2 / scale  # off on edges only
-    assert away.max() <= np.ptp(values[model.ringed], axis=1).max()
+    assert away.max() <= np.ptp(values[model.ring_triangles], axis=1).max()
     found = (quickly != 0).any(axis=2)
     assert found[inner].all()
     assert not found[cv2.dilate(covered, np.ones((3, 3))) == 0].any()
@@ -578,7 +578,7 @@ def test_faces_that_are_least_like_somebody_are_tried_first():
     male = np.where(np.arange(n) % 2, 1.0, -1.0)
     labels = np.column_stack([male, np.zeros((n, 2))])
     faces = replace(pool(), labels=labels, seen={"sface": 10 + far, "dlib": 10 - far})
-    turns = likeness.trial_order(
+    turns = likeness.dissimilarity_tiers(
         {"sface": np.zeros((2, 1))}, faces
     )  # what dlib makes of the person is not known
     for gender in (-1, 1):
@@ -586,7 +586,8 @@ def test_faces_that_are_least_like_somebody_are_tried_first():
         assert own.tolist() == sorted(own, reverse=True)
         for turn, share in enumerate(likeness.DISSIMILAR_POOL_SHARES):
             assert (own <= turn).mean() == pytest.approx(share, abs=1.5 / len(own))
-    assert not likeness.trial_order({"sface": np.zeros((2, 1))}, pool()).any(), "nobody looked at these"
+    unknown = likeness.dissimilarity_tiers({"sface": np.zeros((2, 1))}, pool())
+    assert not unknown.any(), "nobody looked at these"
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -596,7 +597,7 @@ def test_whose_turn_it_is_comes_first_and_everybody_gets_a_face(count, monkeypat
     n = len(pool())
     first = np.full(n, len(likeness.DISSIMILAR_POOL_SHARES))
     first[[4, 7]] = 0
-    monkeypatch.setattr(choose, "trial_order", lambda old, pool: first)
+    monkeypatch.setattr(choose, "dissimilarity_tiers", lambda old, pool: first)
     made = choose_identities(
         drawn.model(), [[view] for view in people(count)], pool(), recognisers=["sface"], tries=1
     )
@@ -663,10 +664,10 @@ def test_a_man_gets_a_mans_face_and_who_is_unsure_any(monkeypatch, score, place)
     """The nearest pool face is a woman's, the others are men's."""
     nobody_is_alike(monkeypatch)
     monkeypatch.setattr(
-        "ksame.methods.shift.likeness.attributes.predict_gender_score",
+        "ksame.methods.shift.likeness.attribute_models.predict_gender_score",
         lambda rgb, points: np.full(len(rgb), score),
     )
-    monkeypatch.setattr("ksame.methods.shift.likeness.weights.cached", lambda name: name == "gender")
+    monkeypatch.setattr("ksame.methods.shift.likeness.weight_files.cached", lambda name: name == "gender")
     order = nearest_first(people()[0], pool())
     labels = np.ones((len(pool()), 3))
     labels[order[0]] = -1
@@ -681,9 +682,10 @@ def test_who_is_young_gets_a_young_face_if_there_is_one(monkeypatch, years, old,
     """The nearest pool faces are old, the others young."""
     nobody_is_alike(monkeypatch)
     monkeypatch.setattr(
-        "ksame.methods.shift.likeness.attributes.predict_age", lambda rgb, points: np.full(len(rgb), years)
+        "ksame.methods.shift.likeness.attribute_models.predict_age",
+        lambda rgb, points: np.full(len(rgb), years),
     )
-    monkeypatch.setattr("ksame.methods.shift.likeness.weights.cached", lambda name: name == "age")
+    monkeypatch.setattr("ksame.methods.shift.likeness.weight_files.cached", lambda name: name == "age")
     order = nearest_first(people()[0], pool())
     labels = np.ones((len(pool()), 3))
     labels[order[:old], 1] = -1
@@ -701,8 +703,8 @@ def test_a_face_with_which_a_man_looks_like_a_woman_is_a_last_resort(monkeypatch
     def male(rgb, points):
         return np.full(len(rgb), next(answers, 0.9))
 
-    monkeypatch.setattr("ksame.methods.shift.likeness.attributes.predict_gender_score", male)
-    monkeypatch.setattr("ksame.methods.shift.likeness.weights.cached", lambda name: name == "gender")
+    monkeypatch.setattr("ksame.methods.shift.likeness.attribute_models.predict_gender_score", male)
+    monkeypatch.setattr("ksame.methods.shift.likeness.weight_files.cached", lambda name: name == "gender")
     faces = replace(pool(), labels=np.ones((len(pool()), 3)))
     (made,) = choose_identities(
         drawn.model(), [[people()[0]]], faces, nearest_count=1, recognisers=["sface"], tries=tries
@@ -715,10 +717,10 @@ def test_where_all_faces_are_odd_one_of_them_is_taken(monkeypatch):
     nobody_is_alike(monkeypatch)
     answers = iter([0.95])
     monkeypatch.setattr(
-        "ksame.methods.shift.likeness.attributes.predict_gender_score",
+        "ksame.methods.shift.likeness.attribute_models.predict_gender_score",
         lambda rgb, points: np.full(len(rgb), next(answers, 0.2)),
     )
-    monkeypatch.setattr("ksame.methods.shift.likeness.weights.cached", lambda name: name == "gender")
+    monkeypatch.setattr("ksame.methods.shift.likeness.weight_files.cached", lambda name: name == "gender")
     whole = pool()
     few = replace(whole, codes=whole.codes[:2], deidentified=whole.deidentified[:2], labels=whole.labels[:2])
     (made,) = choose_identities(
@@ -746,9 +748,10 @@ def test_a_new_face_is_looked_for_among_those_as_light_as_the_lightest_view():
 def test_where_there_are_no_more_women_a_man_will_do(monkeypatch):
     nobody_is_alike(monkeypatch)
     monkeypatch.setattr(
-        "ksame.methods.shift.likeness.attributes.predict_gender_score", lambda rgb, points: np.zeros(len(rgb))
+        "ksame.methods.shift.likeness.attribute_models.predict_gender_score",
+        lambda rgb, points: np.zeros(len(rgb)),
     )
-    monkeypatch.setattr("ksame.methods.shift.likeness.weights.cached", lambda name: name == "gender")
+    monkeypatch.setattr("ksame.methods.shift.likeness.weight_files.cached", lambda name: name == "gender")
     labels = np.ones((len(pool()), 3))
     labels[:2, 0] = -1
     faces = replace(pool(), labels=labels)
@@ -798,15 +801,15 @@ def test_who_hides_enough_but_not_well_is_not_covered(monkeypatch):
 def test_of_many_views_one_may_hide_less(monkeypatch, views, near, kept):
     far = np.full(views, 1.3)
     far[list(near)] = list(near.values())
-    monkeypatch.setattr(choose, "embed_view", lambda name, number: np.array([[1.02 * far[number - 1]]]))
+    monkeypatch.setattr(candidates, "embed_view", lambda name, number: np.array([[1.02 * far[number - 1]]]))
     given = SimpleNamespace(
         people=[range(views)],
         old=[{"sface": np.zeros((1, 1))}],
         verifiers=["sface"],
-        warp_to_mesh=lambda i, mask, view: view + 1,
+        draw_view=lambda i, mask, view: view + 1,
     )
-    order = choose._verification_order(given.verifiers, views)
-    seen, apart = choose._verify_candidate(given, 0, None, [], 2.0, order)
+    order = candidates.verification_order(given.verifiers, views)
+    seen, apart = candidates.verify_candidate(given, 0, None, [], 2.0, order)
     scaled = {view: 1 + (one - 1) / 0.15 for view, one in near.items()}
     if kept:
         assert len(seen["sface"]) == views - len(near), "what is nearer is no part of what is compared"
@@ -814,7 +817,7 @@ def test_of_many_views_one_may_hide_less(monkeypatch, views, near, kept):
     else:
         assert not seen and apart == pytest.approx(max(scaled.values())), "it is no better than this"
     assert {view for _, view in order[: len(near)]} == set(near), "they are the first to be looked at next"
-    assert sorted(order) == sorted(choose._verification_order(given.verifiers, views))
+    assert sorted(order) == sorted(candidates.verification_order(given.verifiers, views))
 
 
 def test_two_new_faces_may_be_a_little_alike(monkeypatch):
@@ -869,17 +872,17 @@ def test_from_afar_a_face_has_its_whole_form_and_is_judged_as_it_is_found(times,
     view = people()[0]
     rgb = cv2.resize(view.rgb, None, fx=times, fy=times, interpolation=cv2.INTER_AREA)
     shapes, looked, wanted = [], [], []
-    whole, tried = FaceOverlay.of, choose._verify_candidate
+    whole, tried = FaceOverlay.of, candidates.verify_candidate
 
     def of(*some, upper, **how):
         shapes.append(upper)
         return whole(*some, upper=upper, **how)
 
-    monkeypatch.setattr(choose.FaceOverlay, "of", of)
+    monkeypatch.setattr(candidates.FaceOverlay, "of", of)
     monkeypatch.setattr(
-        choose, "find_mesh_in_box", lambda rgb, mesh, box: looked.append(box) or (mesh + 1, 0.9)
+        candidates, "find_mesh_in_box", lambda rgb, mesh, box: looked.append(box) or (mesh + 1, 0.9)
     )
-    monkeypatch.setattr(choose, "_verify_candidate", lambda *some: wanted.append(some[4]) or tried(*some))
+    monkeypatch.setattr(candidates, "verify_candidate", lambda *some: wanted.append(some[4]) or tried(*some))
     new = iter([0.0, *[9.0] * 50])
     fake_embed(monkeypatch, lambda name, rgb, points: np.array([[next(new)]]))
     small = FaceView(rgb, view.points * times)
@@ -888,7 +891,7 @@ def test_from_afar_a_face_has_its_whole_form_and_is_judged_as_it_is_found(times,
     assert bool(looked) is afar
     eyes = float(frame_code.eye_distance_and_turn(small.points)[0])
     assert wanted[0] == pytest.approx(
-        2 + choose.SMALL_FACE_EXTRA_MARGIN * max(0, 1 - eyes / frame_code.SMALL_FACE_EYE_DISTANCE_PX)
+        2 + candidates.SMALL_FACE_EXTRA_MARGIN * max(0, 1 - eyes / frame_code.SMALL_FACE_EYE_DISTANCE_PX)
     )
 
 
@@ -920,7 +923,7 @@ def test_a_patch_of_hair_or_ground_is_no_light():
     top, brow = view.points[[10, 9], 1].astype(int)
     fringe[top - 10 : brow] //= 3
     plain, under = (
-        new_face.expressing(encode_frame(model, FaceView(rgb, view.points))) for rgb in (view.rgb, fringe)
+        new_face.relight(encode_frame(model, FaceView(rgb, view.points))) for rgb in (view.rgb, fringe)
     )
     high, wide = plain.shape[:2]
     part = slice(int(0.28 * high), int(0.33 * high)), slice(int(0.45 * wide), int(0.55 * wide))
@@ -1001,16 +1004,18 @@ def test_brows_of_small_faces_are_left_where_they_are(monkeypatch):
 def test_of_faces_that_hide_one_whose_brows_are_read_as_the_persons_is_taken():
     def trial(row, apart, settled):
         seen = {"sface": np.full((1, 4), 10.0 * row)}
-        return choose._Trial(0, row, np.zeros((468, 2)), seen, apart, settled)
+        return candidates.Candidate(0, row, np.zeros((468, 2)), seen, apart, settled)
 
     old = [{"sface": np.full((1, 4), -10.0)}]
     some = [trial(1, 2.6, False), trial(2, 2.1, True), trial(3, 2.2, True)]
-    assert choose._assign_distinct({0: some}, old, {}, well=2.0)[0].row == 3
-    assert choose._assign_distinct({0: some[:1]}, old, {}, well=2.0)[0].row == 1
-    assert choose._assign_distinct({0: some}, old, {}, well=2.3)[0].row == 1, "to hide goes before brows"
+    assert choose._assign_distinct({0: some}, old, {}, preferred_margin=2.0)[0].row == 3
+    assert choose._assign_distinct({0: some[:1]}, old, {}, preferred_margin=2.0)[0].row == 1
+    assert choose._assign_distinct({0: some}, old, {}, preferred_margin=2.3)[0].row == 1, (
+        "margin before brows"
+    )
 
 
-@pytest.mark.parametrize(("first", "tried"), [(1, 3), (5, 5), (99, choose.TRIALS_PER_SHARE)])
+@pytest.mark.parametrize(("first", "tried"), [(1, 3), (5, 5), (99, candidates.TRIALS_PER_SHARE)])
 def test_a_few_more_faces_are_tried_where_brows_are_refused(monkeypatch, first, tried):
     """From the ``first`` face on brows can be settled; all hide, and three are tried in any case."""
     rows = itertools.count()
@@ -1018,39 +1023,40 @@ def test_a_few_more_faces_are_tried_where_brows_are_refused(monkeypatch, first, 
         people=[[None]],
         small_face=[0.0],
         verifiers=["sface"],
-        near=lambda left, used: np.array([next(rows)]),
-        mask=lambda i, row: SimpleNamespace(move=np.zeros((468, 2)), row=row, settled=False),
-        settled=lambda i, mask: SimpleNamespace(move=mask.move, row=mask.row, settled=True),
-        alike=lambda i, mask: True,
+        nearest_rows=lambda left, used: np.array([next(rows)]),
+        overlay=lambda i, row: SimpleNamespace(move=np.zeros((468, 2)), row=row, settled=False),
+        adjust_brows=lambda i, mask: SimpleNamespace(move=mask.move, row=mask.row, settled=True),
+        keeps_gender=lambda i, mask: True,
     )
 
     def hidden(given, i, mask, theirs, least, order):
         known = {"sface": np.zeros((1, 4))}
         return (known, 2.5) if not mask.settled or mask.row + 1 >= first else ({}, 1.0)
 
-    monkeypatch.setattr(choose, "_verify_candidate", hidden)
+    monkeypatch.setattr(candidates, "verify_candidate", hidden)
     used = np.zeros((1, 40), bool)
-    named = choose._search_candidates(given, [0], np.zeros((1, 40), np.intp), {}, used, 2.0, 24)
+    named = candidates.search_candidates(given, [0], np.zeros((1, 40), np.intp), {}, used, 2.0, 24)
     assert len(named[0]) == next(rows) == tried
-    assert any(one.settled for one in named[0]) is (first <= tried)
+    assert any(one.brows_adjusted for one in named[0]) is (first <= tried)
 
 
 def test_who_has_one_face_to_choose_from_chooses_before_who_has_three():
     """Both could have the first one, and it is the best for who has three; somebody else has the last."""
 
     def trial(person, row, apart):
-        return choose._Trial(person, row, np.zeros((468, 2)), {"sface": np.full((1, 4), 10.0 * row)}, apart)
+        seen = {"sface": np.full((1, 4), 10.0 * row)}
+        return candidates.Candidate(person, row, np.zeros((468, 2)), seen, apart)
 
     old = [{"sface": np.full((1, 4), -10.0 - person)} for person in range(3)]
     named = {0: [trial(0, 1, 2.4), trial(0, 2, 2.1), trial(0, 3, 2.3)], 1: [trial(1, 1, 2.2)]}
-    taken = choose._assign_distinct(named, old, {2: trial(2, 3, 2.0)}, well=2.0)
+    taken = choose._assign_distinct(named, old, {2: trial(2, 3, 2.0)}, preferred_margin=2.0)
     assert {i: one.row for i, one in taken.items()} == {0: 2, 1: 1}
 
 
 def test_brows_are_settled_only_where_that_hides_as_well(monkeypatch):
     """Of two faces the first hides with either brows, the second only with its own."""
     monkeypatch.setattr(
-        choose, "adjust_brows", lambda mask, *some, texture: replace(mask, move=mask.move + 1)
+        candidates, "adjust_brows", lambda mask, *some, texture: replace(mask, move=mask.move + 1)
     )
     for settled, moved in ((9.0, True), (1.0, False)):
         answers = iter([0.0, 9.0, settled])  # the old face, the new one, and the new one with other brows
@@ -1082,7 +1088,7 @@ def test_a_face_drawn_into_a_frame_is_that_of_its_copy_and_nothing_else_is_new(a
 def test_a_new_face_on_a_grey_view_is_judged_in_grey(monkeypatch):
     judged = []
     monkeypatch.setattr(
-        choose, "embed_view", lambda name, view: judged.append(view.rgb) or np.full((1, 1), 99.0)
+        candidates, "embed_view", lambda name, view: judged.append(view.rgb) or np.full((1, 1), 99.0)
     )
     monkeypatch.setattr(choose, "embed_views", lambda views, name: np.zeros((len(views), 1)))
     view = people()[0]

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ksame.attack.embed import FaceEmbeddings
+from ksame.audit.inputs import AttackInputs, AuditRequest, EmbeddedPairs, Gallery, build_gallery
 from ksame.audit.pairing import (
     Claim,
-    EmbeddedPairs,
     FacePairs,
+    _anonymise,
     _identify_people,
-    _nameless,
     gallery_subjects,
     keep_with_originals,
-    match_faces,
 )
-from ksame.audit.suite import AttackInputs, Gallery, _check_gallery, same_people
-from ksame.core.errors import GuaranteeViolated, InputError
+from ksame.audit.suite import match_people, run_attacks
+from ksame.core.errors import GuaranteeViolated, InputError, UsageError
 from ksame.io.sources import Source
 from ksame.release import MappingRow
 
@@ -46,6 +46,29 @@ def test_without_a_rule_a_name_counts_only_if_it_is_one_persons():
     assert gallery_subjects(["x/1.jpg", "y/1.jpg"], one, None, "auto")[0].startswith("stranger")
 
 
+@pytest.mark.parametrize("how", ["prefix", "folder"])
+def test_photos_that_follow_no_rule_show_strangers(how):
+    subjects = gallery_subjects(["7.jpg", "8.jpg", "_8.jpg"], OURS, how, None)
+    assert all(subject.startswith("stranger: ") for subject in subjects)
+    assert len(set(subjects)) == 3
+
+
+def test_a_table_of_the_gallery_that_names_nobody_of_the_release_is_refused(tmp_path):
+    table = tmp_path / "who.csv"
+    table.write_text("file,subject\ng/1.jpg,eve\ng/2.jpg,bob\n")
+    found = gallery_subjects(["g/1.jpg", "g/2.jpg", "g/3.jpg"], OURS, str(table), None)
+    assert found == ["stranger: eve", "bob", "stranger: g/3.jpg"]
+    with pytest.raises(UsageError, match="shows nobody of the release"):
+        gallery_subjects(["g/1.jpg"], OURS, str(table), None)
+    table.write_text("file,subject\nann/1.jpg,ann\n")
+    assert gallery_subjects(["g/1.jpg"], OURS, str(table), None) == ["stranger: g/1.jpg"], (
+        "a table of the originals says nothing of strangers"
+    )
+    table.write_text("photo,person\n")
+    with pytest.raises(UsageError, match="columns file and subject"):
+        gallery_subjects(["g/1.jpg"], OURS, str(table), None)
+
+
 def test_originals_that_were_moved_are_not_paired_with_somebody_else():
     found = keep_with_originals(
         OURS.rows, [Source("eve/1.jpg", Path("1.jpg")), Source("ann/1.jpg", Path("2.jpg"))]
@@ -67,7 +90,7 @@ def test_people_of_an_ad_hoc_release_are_told_by_the_rule():
 
 def test_what_is_broken_is_told_without_a_name():
     error = GuaranteeViolated("Subject 'O'Hara\nAnn' is behind 2 different published faces: comparing.")
-    assert _nameless(error) == "One person is behind 2 different published faces: comparing."
+    assert _anonymise(error) == "One person is behind 2 different published faces: comparing."
 
 
 def faces(boxes, photo) -> FaceEmbeddings:
@@ -80,27 +103,33 @@ def faces(boxes, photo) -> FaceEmbeddings:
 def test_a_face_of_a_scene_is_the_one_in_its_place():
     seen = faces([[100, 0, 180, 80], [0, 0, 40, 40]], [0, 0])  # the larger one is somebody else's
     box = np.array([[2.0, 1.0, 41.0, 42.0]])
-    assert match_faces(seen, [0], box, in_place=True).tolist() == [1]
-    assert match_faces(seen, [0], box, in_place=False).tolist() == [0], "a crop: it may be anywhere"
+    assert seen.match_boxes([0], box, in_place=True).tolist() == [1]
+    assert seen.match_boxes([0], box, in_place=False).tolist() == [0], "a crop: it may be anywhere"
 
 
 def trial(gallery: list[tuple[str, str]]) -> AttackInputs:
     seen = faces([[0, 0, 9, 9]] * 2, [0, 1])
     who, photos = [w for w, _ in gallery], [str(Path(p).resolve()) for _, p in gallery]
     crowd = Gallery(seen, who, photos, [], [], np.zeros(1, np.intp))
-    return AttackInputs(Claim(Path(), {}), OURS, EmbeddedPairs(seen, seen, (), ()), crowd)
+    request = AuditRequest([], [], None)
+    return AttackInputs(request, Claim(Path(), {}), OURS, EmbeddedPairs(seen, seen, [], [], {}), crowd)
 
 
 def test_other_photos_are_those_of_the_people_and_not_of_strangers():
     same = [("ann", "ann/1.jpg"), ("bob", "bob/1.jpg")]
-    assert not trial([*same, ("eve", "eve/1.jpg"), ("eve", "eve/2.jpg")]).several
-    assert trial([*same, ("bob", "bob/2.jpg")]).several
-    assert not trial([("ann", "ann/8.jpg"), ("ann", "ann/9.jpg")]).several, "these are other photos anyhow"
+    assert not trial([*same, ("eve", "eve/1.jpg"), ("eve", "eve/2.jpg")]).has_other_photos
+    assert trial([*same, ("bob", "bob/2.jpg")]).has_other_photos
+    assert not trial([("ann", "ann/8.jpg"), ("ann", "ann/9.jpg")]).has_other_photos, (
+        "these are other photos anyhow"
+    )
 
 
 def test_an_attacker_who_sees_no_face_at_all_measures_nothing():
+    lost = faces([[0, 0, 9, 9]] * 2, [-1, -1])
     with pytest.raises(InputError, match="nothing can be measured"):
-        _check_gallery(Gallery(faces([], []), [], [], [], [], np.array([-1, -1])))
+        build_gallery(
+            AuditRequest([], [], None), Claim(Path(), {}), OURS, EmbeddedPairs(lost, lost, [], [], {}), []
+        )
 
 
 def test_numbered_people_of_two_releases_are_joined_by_their_photos():
@@ -114,5 +143,19 @@ def test_numbered_people_of_two_releases_are_joined_by_their_photos():
         MappingRow("c.jpg", "person-001", 0, "y"),
         MappingRow("d.jpg", "person-002", 1, "z"),
     ]
-    assert same_people(rows, other, by_name=False) == ["person-003", "person-003", "not here: person-002"]
-    assert same_people(rows, other, by_name=True) == ["person-001", "person-001", "person-002"]
+    assert match_people(rows, other, by_name=False) == ["person-003", "person-003", "not here: person-002"]
+    assert match_people(rows, other, by_name=True) == ["person-001", "person-001", "person-002"]
+
+
+@pytest.mark.parametrize(
+    ("certificate", "sentence"),
+    [
+        ({"method": "tomorrow"}, "The method tomorrow cannot be run on other photos"),
+        ({}, "The method is not known"),
+    ],
+)
+def test_a_method_that_cannot_be_run_again_is_named(certificate, sentence):
+    inputs = replace(trial([("ann", "ann/1.jpg"), ("bob", "bob/1.jpg")]), claim=Claim(Path(), certificate))
+    blank = inputs.gallery._replace(largest=np.array([-1, -1]))
+    results, notes = run_attacks(replace(inputs, gallery=blank), [])
+    assert (results, notes) == ([], [f"{sentence}, so no parrot attack was tried."])

@@ -18,7 +18,7 @@ def faces(n, d=5, seed=0):
     return np.random.default_rng(seed).standard_normal((n, d))
 
 
-def test_figures_by_hand():
+def test_values_computed_by_hand():
     found = partition_quality([[0.0], [1.0], [3.0], [10.0], [14.0]], Partition([0, 0, 0, 1, 1], k=2))
     assert found.least == (1 + 4) / 2
     assert found.mean == (2 + 4) / 2
@@ -29,7 +29,7 @@ def test_figures_by_hand():
     assert math.isclose(found.silhouette, sum(scores) / 5)
 
 
-def test_a_judgement_cannot_be_changed():
+def test_quality_is_frozen():
     with pytest.raises(FrozenInstanceError):
         partition_quality(faces(4), Partition([0, 0, 1, 1], k=2)).squares = 0.0  # type: ignore[misc]
 
@@ -55,16 +55,16 @@ def test_several_photos_of_a_person_count_as_their_mean():
 def test_codes_may_be_of_another_space_but_not_of_other_faces():
     groups = Partition([0, 0, 1, 1], k=2)
     assert partition_quality(faces(4, d=2), groups) != partition_quality(faces(4, d=3), groups)
-    with pytest.raises(UsageError, match="subjects must name one person per code: 5"):
+    with pytest.raises(UsageError, match="subjects must have one entry per code: 5"):
         partition_quality(faces(5), groups)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_blocks_do_not_show(monkeypatch, dtype):
+def test_block_size_does_not_change_the_result(monkeypatch, dtype):
     x = faces(60).astype(dtype)
     groups = kmeans(x, 4, rng=0)
     whole = partition_quality(x, groups)
-    monkeypatch.setattr(sys.modules["ksame.partition.quality"], "_DISTANCES_AT_ONCE", 7 * 60)
+    monkeypatch.setattr(sys.modules["ksame.partition.quality"], "_MAX_DISTANCES", 7 * 60)
     assert np.allclose(astuple(partition_quality(x, groups)), astuple(whole))
     assert np.allclose(astuple(whole), oracles.judgement(x, groups.labels))
     assert math.isclose(whole.silhouette, silhouette_score(x, groups.labels), rel_tol=1e-5)

@@ -13,12 +13,14 @@ from PIL import Image
 
 from ksame import io
 from ksame.analysis import photos as module
-from ksame.analysis.photos import analyse_photos, explain_failures
+from ksame.analysis.identify import explain_failures
+from ksame.analysis.photos import analyse_photos
 from ksame.core.checkpoint import Checkpoint
+from ksame.core.context import Context, parallel_map
 from ksame.core.errors import CannotGuarantee, Failure, InputError, UsageError
 from ksame.core.geometry import FRAME
-from ksame.core.parallel import parallel_map
-from ksame.io.sources import Source, find_sources, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source, find_sources
 
 SKY = np.full((64, 64, 3), 200, np.uint8)
 
@@ -117,9 +119,8 @@ def mixed(people, tmp_path_factory):
 @pytest.mark.weights
 def test_faces_of_all_photos_side_by_side(mixed):
     seen = []
-    found = analyse_photos(
-        find_sources(mixed), scale=0.5, jobs=2, progress=lambda *progress: seen.append(progress)
-    )
+    context = Context(jobs=2, progress=lambda *stage: seen.append(stage))
+    found = analyse_photos(find_sources(mixed), context, scale=0.5)
     assert found.faces.source.tolist() == ["a.pgm", "b.png", "b.png"]
     assert found.photo.tolist() == [0, 1, 1]
     assert found.rank.tolist() == [0, 0, 1]
@@ -135,15 +136,15 @@ def test_faces_of_all_photos_side_by_side(mixed):
 
 @pytest.mark.weights
 def test_a_face_that_is_too_small_is_unusable_and_its_box_is_kept(mixed, monkeypatch):
-    whole = analyse_photos(find_sources(mixed), scale=0.5, jobs=1)
+    whole = analyse_photos(find_sources(mixed), Context(jobs=1), scale=0.5)
     monkeypatch.setattr(module, "MIN_EYE_DISTANCE_PX", 45.0)
-    found = analyse_photos(find_sources(mixed), scale=0.5, jobs=1)
+    found = analyse_photos(find_sources(mixed), Context(jobs=1), scale=0.5)
     assert found.faces.source.tolist() == ["a.pgm", "b.png"]
     np.testing.assert_array_equal(found.unusable[1], whole.faces.xyxy[2:])
     assert [len(boxes) for boxes in found.unusable] == [0, 1, 0, 0]
     monkeypatch.setattr(module, "MIN_EYE_DISTANCE_PX", 1e6)
     with pytest.raises(InputError, match="its faces are too small or too turned to be used and 3 more"):
-        analyse_photos(find_sources(mixed), scale=0.5)
+        analyse_photos(find_sources(mixed), Context(), scale=0.5)
 
 
 @pytest.mark.weights
@@ -156,15 +157,15 @@ def test_a_bystander_does_not_become_the_largest_face(mixed, monkeypatch):
         return points, np.where(np.arange(len(boxes)) == 0, 0.0, presence)
 
     monkeypatch.setattr(module, "predict_meshes", turned)
-    found = analyse_photos([Source("b", mixed / "b.png")], scale=0.5)
+    found = analyse_photos([Source("b", mixed / "b.png")], Context(), scale=0.5)
     assert found.rank.tolist() == [1]
 
 
 @pytest.mark.weights
 def test_the_scale_is_that_of_the_photos_unless_memory_is_short(mixed):
-    (small,) = analyse_photos([Source("a", mixed / "a.pgm")]).faces.rgb
+    (small,) = analyse_photos([Source("a", mixed / "a.pgm")], Context()).faces.rgb
     large = io.read_photo(mixed / "a.pgm").repeat(3, axis=0).repeat(3, axis=1)
-    (big,) = analyse_photos([Source("a", large)]).faces.rgb
+    (big,) = analyse_photos([Source("a", large)], Context()).faces.rgb
     assert small.shape[0] < big.shape[0] == pytest.approx(3 * small.shape[0], rel=0.2)
     frame = 3 * FRAME.width * FRAME.height
     assert module._choose_scale([Source("a", large)] * 2, memory=2 * frame) == pytest.approx(1.0)
@@ -176,10 +177,10 @@ def test_the_scale_is_that_of_the_photos_unless_memory_is_short(mixed):
 def test_a_journal_spares_the_search_and_changes_nothing(mixed, tmp_path, monkeypatch):
     sources = find_sources(mixed)
     journal = Checkpoint.open(tmp_path / "journal.jsonl", seed=0, resume=False)
-    first = analyse_photos(sources, scale=1.0, checkpoint=journal)
+    first = analyse_photos(sources, Context(checkpoint=journal), scale=1.0)
     monkeypatch.setattr(module, "search", lambda rgb, **_: pytest.fail("it was known"))
     again = Checkpoint.open(tmp_path / "journal.jsonl", seed=0, resume=True)
-    second = analyse_photos(sources, scale=1.0, checkpoint=again)
+    second = analyse_photos(sources, Context(checkpoint=again), scale=1.0)
     for name in ("rgb", "points", "xyxy", "score"):
         np.testing.assert_array_equal(getattr(first.faces, name), getattr(second.faces, name))
     assert FRAME.size(1.0) == second.faces.rgb.shape[2:0:-1]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ksame.analysis.tracking.track import Track
+from ksame.core.context import Context
 from ksame.pipeline.video_render import SMOOTHING_REACH_FRAMES, RenderedVideo
 
 
@@ -21,7 +22,7 @@ class Numbered(RenderedVideo):
 
 def film(tracks=()):
     video = SimpleNamespace(tracks=tuple(tracks))
-    return Numbered(video, {}, "code", "keep", None, None, None, None)
+    return Numbered(video, {}, "code", "keep", None, Context())
 
 
 @pytest.mark.parametrize("count", range(10))

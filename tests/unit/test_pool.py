@@ -119,14 +119,14 @@ def test_a_generator_is_saved_and_read(tmp_path, judged):
     codes, c = one.sample(6, 0), np.zeros((6, 3))
     assert (other.sample(6, 0) == codes).all()
     assert one.score(codes, c).shape == (6,)
-    share = one.standing(codes, c, np.random.default_rng(1))
+    share = one.discriminator_rank(codes, c, np.random.default_rng(1))
     order = np.argsort(one.score(codes, c))
     assert (np.diff(share[order]) >= -0.25).all() and ((share >= 0) & (share <= 1)).all()
 
 
 def test_networks_that_do_not_fit_are_refused():
     rng = np.random.default_rng(0)
-    with pytest.raises(UsageError, match="no generator"):
+    with pytest.raises(UsageError, match="do not generate"):
         CodeGenerator(Net.start(rng, 8, 4), Net.start(rng, 9, 1), np.ones(4), "space")
 
 
@@ -247,7 +247,7 @@ def test_a_pool_is_built_and_looked_at(monkeypatch, recogniser):
     monkeypatch.setattr(module, "BATCH_SAMPLES", 48)
     told = []
     pool = make_pool(4, seed=3, recogniser=recogniser, progress=lambda *a: told.append(a))
-    assert len(pool) == 4 and told[-1][0] == "making faces"
+    assert len(pool) == 4 and told[-1][0] == "drawing faces"
     assert "not compared" in pool.checked
     space = drawn.model()
     good, before = module.check_drawn_faces(pool.codes, space, recogniser)
@@ -292,19 +292,19 @@ def test_who_has_the_photos_can_refuse_faces(monkeypatch):
     assert pool.digest == again.digest
     assert len(pool) == 10
     assert (pool.codes[:, 2] <= 0).all() and (pool.deidentified[:, 2] <= 0).all()
-    assert "none of either kind is too near" in pool.checked
+    assert "none is too near" in pool.checked
 
 
 def test_a_generator_that_makes_no_good_face_is_given_up(monkeypatch):
     stubbed(monkeypatch)
-    with pytest.raises(CannotGuarantee, match="ask for fewer"):
+    with pytest.raises(CannotGuarantee, match="request a smaller one"):
         make_pool(10, seed=0, recogniser="sface", refuse=lambda seen: np.ones(len(seen), bool))
 
 
 def test_a_pool_that_makes_no_sense_is_refused():
     with pytest.raises(UsageError, match="at least 2k"):
         make_pool(5, k=3)
-    with pytest.raises(UsageError, match="no recogniser"):
+    with pytest.raises(UsageError, match="recogniser must be one of"):
         make_pool(5, recogniser="nobody")
     other = CodeGenerator(
         *(getattr(CodeGenerator.bundled(), name) for name in ("generator_net", "discriminator_net", "scale")),
@@ -327,9 +327,9 @@ def test_a_pool_keeps_its_pictures_and_what_they_may_be_used_for(tmp_path):
     assert again.images == stored and again.licence == pool.licence and again.digest == pool.digest
     np.testing.assert_allclose(again.image(1), faces[1], atol=3)
     assert again.digest != small(2).digest and small(2).image(0) is None
-    with pytest.raises(UsageError, match="a picture of each face"):
+    with pytest.raises(UsageError, match="an image of each face"):
         replace(small(3), images=stored)
-    with pytest.raises(UsageError, match="Picture 0 of the pool"):
+    with pytest.raises(UsageError, match="Image 0 of the pool"):
         replace(small(2), images=(b"no picture", stored[1])).image(0)
 
 
@@ -344,14 +344,14 @@ def test_a_pool_knows_what_recognisers_make_of_its_faces(tmp_path):
         images=pool.images[:2],
         seen={},
     )
-    shown = some.shown_to(["sface"], AppearanceSpace.bundled().shape)
+    shown = some.with_embeddings(["sface"], AppearanceSpace.bundled().shape)
     np.testing.assert_allclose(shown.seen["sface"], pool.seen["sface"][:2], atol=1e-3)  # half precision
     shown.save(tmp_path / "pool.npz")
     again = Pool.load(tmp_path / "pool.npz")
     assert again.digest == shown.digest != some.digest
     np.testing.assert_allclose(again.seen["sface"], shown.seen["sface"], atol=1e-3)
-    assert not small().shown_to(["sface"], np.zeros((468, 2))).seen  # there is nothing to look at
-    with pytest.raises(UsageError, match="each recogniser's codes"):
+    assert not small().with_embeddings(["sface"], np.zeros((468, 2))).seen  # there is nothing to look at
+    with pytest.raises(UsageError, match="each recogniser's embeddings"):
         replace(small(3), seen={"sface": np.zeros((2, 128))})
 
 

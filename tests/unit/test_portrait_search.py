@@ -70,7 +70,7 @@ def attributes_like(n, **columns):
 @pytest.fixture
 def drawn(monkeypatch):
     """Let all portraits be what is wished for, and let a list say what SFace makes of one after another."""
-    seen = attributes_like(4, age=30, light=60, tone=40, yaw=0, ground=0, **NEUTRAL)
+    seen = attributes_like(4, age=30, light=60, tone=40, yaw=0, background=0, **NEUTRAL)
     views: list[float] = []
     monkeypatch.setattr(
         portrait_search,
@@ -80,7 +80,7 @@ def drawn(monkeypatch):
         ),
     )
     monkeypatch.setattr(portrait_search, "measure_changed_light", lambda seen, light, space: seen)
-    monkeypatch.setattr(retry_scheduler, "_PRIORITY_TRIES", 1)  # nothing is drawn that may not be needed
+    monkeypatch.setattr(retry_scheduler, "_MAX_REPEATED_TRIES", 1)  # nothing is drawn that may not be needed
     monkeypatch.setattr(portrait_search, "largest_faces", lambda images: (np.arange(1), None))
     monkeypatch.setattr(portrait_search, "group_affinity", lambda face, members, own, others: 0.0)
 
@@ -109,7 +109,7 @@ def test_a_portrait_that_is_no_kin_of_its_people_is_tried_again(drawn, monkeypat
         "group_affinity",
         lambda face, members, own, others: 0.05 if face["sface"].item() == 100 else 0.25,
     )
-    monkeypatch.setattr(retry_scheduler, "_TRIES_UNDER_WAY", 1)
+    monkeypatch.setattr(retry_scheduler, "_MAX_PENDING_TRIES", 1)
     found, artist = drawn(50.0, 50.0, 100.0, 150.0, 150.0)
     assert artist.drawn == 3 and not len(found.at_risk)
 
@@ -167,7 +167,7 @@ def test_what_is_off_is_corrected_and_judged_again(drawn, monkeypatch):
 
     def look(images, space):
         light = looks.pop(0) if looks else 60.0
-        seen = attributes_like(1, age=30, light=light, tone=40, yaw=0, ground=0, **NEUTRAL)
+        seen = attributes_like(1, age=30, light=light, tone=40, yaw=0, background=0, **NEUTRAL)
         return SimpleNamespace(rows=np.arange(1), faces=None, read=SPACE.centre[None], attributes=seen)
 
     monkeypatch.setattr(portrait_search, "measure_portraits", look)
@@ -181,7 +181,7 @@ def test_progress_is_told(drawn):
     told = []
     drawn(0.5, 100.0, 100.0, 50.0, 50.0, progress=lambda *how: told.append(how))
     assert told[:2] == [("drawing portraits", 1, 2), ("drawing portraits", 2, 2)]
-    assert ("trying again", 1, 1) in told
+    assert ("retrying", 1, 1) in told
 
 
 def test_skin_is_exposed_to_what_is_wished_for_but_not_far(drawn, monkeypatch):
@@ -192,18 +192,18 @@ def test_skin_is_exposed_to_what_is_wished_for_but_not_far(drawn, monkeypatch):
     found, _ = drawn(50.0, 50.0, 100.0, 100.0)
     assert told == list(found.lights) == [measure.LightChange(1.0, 0.0)] * 2
     seen = SimpleNamespace(attributes=attributes_like(1, light=57.0, tone=40.0))
-    studio = SimpleNamespace(
+    search = SimpleNamespace(
         targets=[{"light": light, "tone": 40.0} for light in (60.0, 90.0, 30.0)],
         space=SPACE,
-        _measured=lambda take, seen, number: take,
+        _with_attributes=lambda take, seen, number: take,
     )
-    take = candidate.Candidate(np.zeros(2), np.zeros((2, 2, 3)), seen, 0, 0, {}, np.zeros(1, bool))
+    take = candidate.PortraitCandidate(np.zeros(2), np.zeros((2, 2, 3)), seen, 0, 0, {}, np.zeros(1, bool))
     exposed = [
-        portrait_search.PortraitSearch._exposed(studio, take, number).light.gain for number in range(3)
+        portrait_search.PortraitSearch._adjust_light(search, take, number).light.gain for number in range(3)
     ]
     assert exposed == pytest.approx([60 / 57, 63 / 57, 49 / 57])
     dark = take._replace(seen=SimpleNamespace(attributes=attributes_like(1, light=30.0, tone=-50.0)))
-    assert portrait_search.PortraitSearch._exposed(studio, dark, 0).light[:2] == pytest.approx(
+    assert portrait_search.PortraitSearch._adjust_light(search, dark, 0).light[:2] == pytest.approx(
         (36 / 30, 0)
     )  # no such skin
 
@@ -230,15 +230,15 @@ def test_light_is_made_warmer_until_the_tone_is_right_but_not_far(light, yellow,
         return float(np.degrees(np.arctan2(light - 50, b)))
 
     seen = SimpleNamespace(attributes=attributes_like(1, light=light, tone=tone(yellow)))
-    studio = SimpleNamespace(
+    search = SimpleNamespace(
         targets=[{"light": light, "tone": tone(yellow + off)}],
         space=SPACE,
-        _measured=lambda take, seen, number: take,
+        _with_attributes=lambda take, seen, number: take,
     )
-    take = candidate.Candidate(np.zeros(2), np.zeros((2, 2, 3)), seen, 0, 0, {}, np.zeros(1, bool))
+    take = candidate.PortraitCandidate(np.zeros(2), np.zeros((2, 2, 3)), seen, 0, 0, {}, np.zeros(1, bool))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(portrait_search, "measure_changed_light", lambda seen, light, space: seen)
-        found = portrait_search.PortraitSearch._exposed(studio, take, 0).light
+        found = portrait_search.PortraitSearch._adjust_light(search, take, 0).light
     unsure = min(abs(tone(yellow)), abs(tone(yellow + off))) <= measure._MIN_TONE_DEGREES
     assert found[:2] == pytest.approx((1, 0 if unsure else np.clip(off, -3, 3)), abs=1e-6)
 
@@ -253,12 +253,12 @@ def test_of_two_portraits_that_are_alike_one_is_kept(drawn):
 @given(st.integers(0, 10**6), st.floats(0.2, 3))
 def test_codes_are_neither_too_near_to_the_mean_nor_too_far_out(seed, length):
     rng = np.random.default_rng(seed)
-    some = StylePool.drawn(SPACE, Artist(), 9, rng)
+    some = StylePool.draw(SPACE, Artist(), 9, rng)
     target = {name: float(SPACE.level[ATTRIBUTES.index(name)]) for name in ("age", "light", "gender")}
-    code = some.steered(SPACE.mean + length * rng.normal(size=(1, len(SPACE.mean))), target)[0]
+    code = some.set_attributes(SPACE.mean + length * rng.normal(size=(1, len(SPACE.mean))), target)[0]
     for half, (least, most) in zip(np.split(code - SPACE.mean, 2), styles.DISTANCE_RANGES, strict=True):
         assert least - 1e-9 <= np.linalg.norm(half) * 2**0.5 / some.usual <= most + 1e-9
-    told = dict(zip(ATTRIBUTES, SPACE.told(code[None])[0], strict=True))
+    told = dict(zip(ATTRIBUTES, SPACE.predict_attributes(code[None])[0], strict=True))
     asked = target["light"] + styles.SKIN_OFFSETS["light"]
     assert told["light"] == pytest.approx(asked, abs=8) and told["age"] == pytest.approx(
         target["age"], abs=10
@@ -275,20 +275,22 @@ def test_who_is_ten_years_too_old_when_corrected_is_not_fine():
     ] * 2
     bad = []
     for age in (36.0, 41.0):
-        seen = attributes_like(1, age=age, light=60, tone=40, yaw=0, ground=0, **NEUTRAL)
-        take = candidate.Candidate(np.zeros(2), None, None, 0, 0, {}, np.zeros(2, bool), done=True)
+        seen = attributes_like(1, age=age, light=60, tone=40, yaw=0, background=0, **NEUTRAL)
+        take = candidate.PortraitCandidate(
+            np.zeros(2), None, None, 0, 0, {}, np.zeros(2, bool), is_final=True
+        )
         told = SimpleNamespace(read=SPACE.centre[None], attributes=seen)
-        bad.append(here._badness(here._measured(take, told, 0), 0, []))
+        bad.append(here._penalty(here._with_attributes(take, told, 0), 0, []))
     assert bad[0] < portrait_search._GOOD_PENALTY < bad[1]
 
 
 def test_skin_that_would_have_to_be_dyed_is_a_flaw():
-    studio = portrait_search.PortraitSearch(SPACE, Artist(), None, {}, GROUPS, [{}], None, None)
+    search = portrait_search.PortraitSearch(SPACE, Artist(), None, {}, GROUPS, [{}], None, None)
     flaws = []
     for light in (40.0, 47.0, 53.0):
-        seen = attributes_like(1, light=light, ground=0, **NEUTRAL)
+        seen = attributes_like(1, light=light, background=0, **NEUTRAL)
         flaws.append(
-            studio._flaws(SimpleNamespace(read=SPACE.centre[None], attributes=seen), {"light": 40.0})
+            search._flaws(SimpleNamespace(read=SPACE.centre[None], attributes=seen), {"light": 40.0})
         )
     assert flaws[:2] == [0, 0] and flaws[2] > 0.4
 
@@ -312,7 +314,7 @@ def test_what_is_exposed_later_looks_as_if_it_were_drawn_so():
     drawn_so = measure.measure_portraits(
         measure.change_light(image[0], measure.LightChange(0.95))[None], SPACE
     )
-    light, background = ATTRIBUTES.index("light"), ATTRIBUTES.index("ground")
+    light, background = ATTRIBUTES.index("light"), ATTRIBUTES.index("background")
     assert later.attributes[0, light] == pytest.approx(0.95 * seen.attributes[0, light], abs=0.5)
     assert later.attributes[0, light] == pytest.approx(drawn_so.attributes[0, light], abs=0.5)
     assert later.attributes[0, background] == seen.attributes[0, background]
@@ -324,7 +326,7 @@ def test_likeness_is_the_cosine_of_geometries(n, m, seed):
     rng = np.random.default_rng(seed)
     codes, others = rng.normal(size=(n, 1024)), rng.normal(size=(m, 1024))
     slow = [oracles.likest(code - SPACE.mean, others - SPACE.mean) for code in codes]
-    np.testing.assert_allclose(SPACE.alike(codes, others).max(axis=1), slow, atol=1e-12)
+    np.testing.assert_allclose(SPACE.geometry_similarity(codes, others).max(axis=1), slow, atol=1e-12)
 
 
 def test_what_mobilefacenet_made_of_a_face_is_not_asked_again(monkeypatch):
@@ -370,15 +372,17 @@ def test_codes_are_set_to_attributes_as_they_would_be_one_by_one(n, seed):
     rng = np.random.default_rng(seed)
     codes = SPACE.mean + rng.normal(size=(n, len(SPACE.mean)))
     to = SPACE.level + SPACE.unit * rng.normal(size=(n, len(ATTRIBUTES)))
-    slow = [SPACE.steered(c, dict(zip(ATTRIBUTES, t, strict=True))) for c, t in zip(codes, to, strict=True)]
-    np.testing.assert_allclose(SPACE.set_to(codes, to), slow, atol=1e-8)
+    slow = [
+        SPACE.set_attributes(c, dict(zip(ATTRIBUTES, t, strict=True))) for c, t in zip(codes, to, strict=True)
+    ]
+    np.testing.assert_allclose(SPACE.set_all_attributes(codes, to), slow, atol=1e-8)
 
 
 @settings(max_examples=5)
 @given(st.integers(0, 10**6))
 def test_kin_is_rather_along_the_way_from_strangers_to_people(seed):
     rng = np.random.default_rng(seed)
-    some = StylePool.drawn(SPACE, Artist(), 9, rng)
+    some = StylePool.draw(SPACE, Artist(), 9, rng)
     people, strangers = (SPACE.mean + rng.normal(size=(n, len(SPACE.mean))) for n in (3, 5))
     codes = SPACE.mean + rng.normal(size=(4, len(SPACE.mean)))
     kin = some.affinity(codes, people, strangers)
@@ -398,10 +402,10 @@ def test_the_style_that_is_rather_of_ones_own_descent_is_mixed_in():
     none = np.zeros((0, len(SPACE.mean)))
     kin = []
     for others in (strangers, none):
-        some = StylePool.drawn(SPACE, Artist(), 9, np.random.default_rng(1))
+        some = StylePool.draw(SPACE, Artist(), 9, np.random.default_rng(1))
         chosen = []
         for _ in range(3):
-            numbers, codes = some.fitting(people.mean(axis=0), target, people, people, others, none)
+            numbers, codes = some.choose_styles(people.mean(axis=0), target, people, people, others, none)
             assert len(numbers) == len(codes) and not {*numbers} & {*some.used}
             some.used.append(int(numbers[0]))
             chosen.append(codes[0])
@@ -414,21 +418,24 @@ def test_groups_that_stand_apart_are_of_one_descent():
     places = np.array([[0.0], [0.1], [5.0], [5.1], [0.0], [1.0], [0.5], [0.1]])
     groups = Partition(np.arange(8) // 2, k=2)
 
-    def studio(*genders):
+    def search(*genders):
         targets = [{"gender": gender} for gender in genders]
         return portrait_search.PortraitSearch(
             SPACE, Artist(), places, {"sface": places}, groups, targets, None, None
         )
 
-    here = studio(4.0, 4.0, -4.0, -4.0)
+    here = search(4.0, 4.0, -4.0, -4.0)
     assert [others.tolist() for others, _ in here.affinity] == [[2, 3], [0, 1], [6, 7], [4, 5]]
-    assert [here._apart(number) for number in range(4)] == [True, True, False, False]
+    assert [here._is_distinct(number) for number in range(4)] == [True, True, False, False]
     np.testing.assert_allclose(here.affinity[0][1], 4.95 / 1.128, atol=0.1)
-    assert not len(studio(-4.0, 4.0, 4.0, 4.0).affinity[0][0])  # there are no other women
+    assert not len(search(-4.0, 4.0, 4.0, 4.0).affinity[0][0])  # there are no other women
     take = SimpleNamespace(faces={"sface": np.array([[5.0]])})
-    assert [here._strange(take, number) for number in range(2)] == [portrait_search._FOREIGN_PENALTY, 0.0]
-    told = here._told(take, 0)
-    assert told.apart and told.unlike and not here._told(take, 1).unlike
+    assert [here._affinity_penalty(take, number) for number in range(2)] == [
+        portrait_search._FOREIGN_PENALTY,
+        0.0,
+    ]
+    told = here._report_affinity(take, 0)
+    assert told.is_distinct and told.is_mismatched and not here._report_affinity(take, 1).is_mismatched
     assert told.people == pytest.approx(4.95 / 1.128, abs=0.1) and told.portrait < 0 <= told.least
 
 
@@ -439,9 +446,12 @@ def test_who_is_nearer_to_a_group_that_stands_apart_than_to_their_own_is_strange
         SPACE, Artist(), places, {"sface": places}, groups, targets, None, None
     )
     here.affinity[0] = (here.affinity[0][0], np.zeros(2))  # so mixed that its own likeness asks for nothing
-    assert [theirs.tolist() for theirs in here.foreign[0]] == [[2, 3]] and not here.foreign[1]
+    assert [theirs.tolist() for theirs in here.foreign_groups[0]] == [[2, 3]] and not here.foreign_groups[1]
     near, far = (SimpleNamespace(faces={"sface": np.array([[x, 0.0]])}) for x in (1.2, 0.0))
-    assert here._strange(far, 0) == 0 and here._strange(near, 0) == portrait_search._FOREIGN_PENALTY
+    assert (
+        here._affinity_penalty(far, 0) == 0
+        and here._affinity_penalty(near, 0) == portrait_search._FOREIGN_PENALTY
+    )
 
 
 @settings(max_examples=15)
@@ -458,11 +468,11 @@ def test_what_a_try_can_know_does_not_depend_on_who_is_faster(tries, seed):
                 told.append(("begun", number))
                 return pool.submit(lambda: time.sleep(pauses.uniform(0, 0.002)) or len(told))
 
-            def settled(number, _):
+            def is_settled(number, _):
                 told.append(("noted", number))
                 return hash((seed, number, told.count(("noted", number)))) % 3 == 0
 
-            retry_scheduler.retry_in_order(dict(enumerate(tries)), begin, settled)
+            retry_scheduler.retry_in_order(dict(enumerate(tries)), begin, is_settled)
         return told
 
     one, *others = (tried(helpers, pause) for helpers, pause in [(1, 0), (2, 1), (3, 2)])
@@ -471,11 +481,11 @@ def test_what_a_try_can_know_does_not_depend_on_who_is_faster(tries, seed):
         assert 1 <= one.count(("begun", number)) == one.count(("noted", number)) <= most
 
 
-def small(light, ground=0.0, red=10, seed=0):
-    """Return a small picture of bare skin, with a ground that is so busy."""
+def small(light, background=0.0, red=10, seed=0):
+    """Return a small picture of bare skin, with a background that is so busy."""
     colour = cv2.cvtColor(np.float32([[[light, red, 12]]]), cv2.COLOR_LAB2RGB)[0, 0] * 255
     image = np.tile(colour, (64, 64, 1))
-    image[:, [*range(6), *range(-6, 0)]] += ground * np.random.default_rng(seed).normal(size=(64, 12, 3))
+    image[:, [*range(6), *range(-6, 0)]] += background * np.random.default_rng(seed).normal(size=(64, 12, 3))
     return np.clip(image, 0, 255).round().astype(np.uint8)
 
 
@@ -491,11 +501,11 @@ KNOWING = ArtifactDetector("knowing", np.eye(3)[..., None], np.zeros(3))
 
 @settings(max_examples=20)
 @given(st.floats(25, 80), st.floats(0, 40))
-def test_a_glance_tells_skin_and_ground(light, ground):
-    told = preview.measure_preview(small(light, ground))
+def test_a_glance_tells_skin_and_ground(light, background):
+    told = preview.measure_preview(small(light, background))
     assert told.light == pytest.approx(np.polyval(preview._LIGHT_FIT, light), abs=1)
     assert np.sign(told.tone) == np.sign(told.light - 50)
-    assert preview.measure_preview(small(light, ground + 20)).ground > told.ground
+    assert preview.measure_preview(small(light, background + 20)).background > told.background
 
 
 @pytest.mark.parametrize(
@@ -511,8 +521,8 @@ def test_a_glance_tells_skin_and_ground(light, ground):
 def test_of_styles_the_first_is_drawn_that_is_right_at_a_glance(looks, best):
     shown = iter(looks)
     artist = SimpleNamespace(rows=23, digest="", preview=lambda rows: glimpse(next(shown)))
-    some = StylePool.drawn(SPACE, Artist(), 9, np.random.default_rng(0))
-    codes = some.reined(SPACE.mean + some.styles[: len(looks)])
+    some = StylePool.draw(SPACE, Artist(), 9, np.random.default_rng(0))
+    codes = some.limit_distance(SPACE.mean + some.styles[: len(looks)])
     told = preview.measure_preview(looks[best])
     target = {"light": told.light, "tone": told.tone}
     found, code = preview.choose_style(artist, some, codes, target)
@@ -521,13 +531,13 @@ def test_of_styles_the_first_is_drawn_that_is_right_at_a_glance(looks, best):
 
 
 def test_skin_is_set_by_what_a_glance_shows():
-    some = StylePool.drawn(SPACE, Artist(), 9, np.random.default_rng(0))
-    codes = some.reined(SPACE.mean + some.styles[:1])
+    some = StylePool.draw(SPACE, Artist(), 9, np.random.default_rng(0))
+    codes = some.limit_distance(SPACE.mean + some.styles[:1])
     artist = SimpleNamespace(rows=23, digest="", preview=lambda rows: glimpse(small(60)))
     told = preview.measure_preview(small(60))
     _, code = preview.choose_style(artist, some, codes, {"light": told.light + 5, "tone": told.tone})
     light = ATTRIBUTES.index("light")
-    before, after = SPACE.told(codes)[0, light], SPACE.told(code[None])[0, light]
+    before, after = SPACE.predict_attributes(codes)[0, light], SPACE.predict_attributes(code[None])[0, light]
     assert before + 2 < after < before + 8
     geometry, colour = (np.linalg.norm(part) for part in np.split(code - codes[0], 2))
     assert geometry < colour / 2  # else somebody would get the features that go with another skin
@@ -536,8 +546,8 @@ def test_skin_is_set_by_what_a_glance_shows():
 @pytest.mark.parametrize("kind", ARTIFACT_KINDS)
 def test_a_style_with_what_nobody_asked_for_is_passed_over(kind, monkeypatch):
     monkeypatch.setattr(ArtifactDetector, "bundled", lambda: KNOWING)
-    some = StylePool.drawn(SPACE, Artist(), 9, np.random.default_rng(0))
-    codes = some.reined(SPACE.mean + some.styles[:3])
+    some = StylePool.draw(SPACE, Artist(), 9, np.random.default_rng(0))
+    codes = some.limit_distance(SPACE.mean + some.styles[:3])
     told = preview.measure_preview(small(60))
     target = {"light": told.light, "tone": told.tone}
 
@@ -560,7 +570,7 @@ def test_a_style_with_what_nobody_asked_for_is_passed_over(kind, monkeypatch):
 def test_what_nobody_asked_for_is_told_by_a_sum():
     known, rng = ArtifactDetector.bundled(), np.random.default_rng(0)
     inner = rng.normal(size=(2, 512, 8, 8)).astype(np.float32)
-    for one, seen in zip(inner, known.seen(inner), strict=True):
+    for one, seen in zip(inner, known.detect(inner), strict=True):
         for i, kind in enumerate(ARTIFACT_KINDS):
             total = sum(float((known.slope[i, c] * one[c].ravel()).sum()) for c in range(512))
             assert seen[kind] == pytest.approx(total + known.level[i])

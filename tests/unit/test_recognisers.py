@@ -15,7 +15,7 @@ from ksame.core.errors import UsageError, WeightsError
 from ksame.models import dlib_network, recognisers, runtime, weights
 from ksame.models.detectors import detect
 from ksame.models.landmarks import predict_meshes
-from ksame.models.recognisers import RECOGNISERS, default_recogniser, embed
+from ksame.models.recognisers import RECOGNISERS, VERIFIERS, default_recogniser, embed, require
 from samples import mesh
 
 HERE = [name for name in RECOGNISERS if name == "dlib" or weights.cached(name)]
@@ -111,7 +111,7 @@ def test_networks_are_fed_as_they_were_trained(monkeypatch):
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(UsageError, match="sface, mobilefacenet, facenet, dlib"):
+    with pytest.raises(UsageError, match="sface, mobilefacenet, dlib, facenet"):
         embed("arcface", np.zeros((9, 9, 3), np.uint8), np.zeros((1, 468, 2)))
     with pytest.raises(UsageError, match=r"\(1, 5, 2\)"):
         embed("sface", np.zeros((9, 9, 3), np.uint8), np.zeros((1, 5, 2)))
@@ -139,6 +139,32 @@ def test_without_any_recogniser_the_error_says_the_way_out(monkeypatch):
         default_recogniser()
 
 
+def test_the_verifiers_are_named_and_known():
+    assert VERIFIERS.identity == ("sface", "mobilefacenet", "dlib", "facenet")
+    assert VERIFIERS.linking == ("sface", "mobilefacenet", "dlib")
+    for names in VERIFIERS:
+        assert all(np.isfinite(RECOGNISERS[name].match_threshold) for name in names)
+    assert all(weights.CATALOGUE[name].licence == net.licence for name, net in RECOGNISERS.items())
+
+
+def test_a_required_recogniser_that_is_missing_fails_at_the_start(monkeypatch, tmp_path):
+    monkeypatch.setenv("KSAME_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setenv("KSAME_OFFLINE", "1")
+    with pytest.raises(WeightsError, match="A recogniser that this run needs is missing: sface"):
+        require(VERIFIERS.identity)
+    with pytest.raises(UsageError, match="no recogniser 'arcface'"):
+        require(["arcface"])
+    assert require([]) == ()
+
+
+def test_a_recogniser_that_is_added_judges_nothing(monkeypatch):
+    spy = recognisers.EmbeddingNetwork("spy", 8, np.zeros((5, 2)), 16, lambda chips: chips, 1.0)
+    before = VERIFIERS
+    monkeypatch.setitem(RECOGNISERS, "spy", spy)
+    assert recognisers.VERIFIERS is before
+    assert "spy" not in {name for names in before for name in names}
+
+
 @pytest.mark.weights
 def test_dlibs_network_gives_dlibs_own_descriptors():
     import dlib
@@ -154,5 +180,5 @@ def test_dlibs_network_gives_dlibs_own_descriptors():
 @pytest.mark.parametrize("data", [b"", b"\1\2\2\x80\x12" + b"\1\1" * 3 + bytes(99)])
 def test_what_is_not_dlibs_network_is_refused(tmp_path, data):
     (tmp_path / "other.dat").write_bytes(data)
-    with pytest.raises(WeightsError, match="is not the network"):
-        dlib_network._network(tmp_path / "other.dat")
+    with pytest.raises(WeightsError, match="is not dlib's face descriptor network"):
+        dlib_network.build_network(tmp_path / "other.dat")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import stat
 import zlib
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from ksame.core.errors import Failure, GuaranteeViolated, InputError, UsageError
 from ksame.core.guarantee import Guarantee
 from ksame.io import encode_png
+from ksame.methods import KSamePixel
 from ksame.release import (
     MakingNotes,
     MappingRow,
@@ -20,9 +22,8 @@ from ksame.release import (
     ResidualRecord,
     as_written,
     check_folders,
-    read_failures,
+    read_manifest,
     read_private,
-    read_residual_faces,
     verify,
 )
 
@@ -40,10 +41,9 @@ def release() -> Release:
     return Release(
         files={name: picture(50 + group) for name, group in zip(outputs, groups, strict=True)},
         guarantee=Guarantee("k-anonymity", 3, 0.5, assumptions=("the names are right",)),
-        k=3,
-        method="ksame-pixel",
+        method=KSamePixel(k=3),
         publish="portrait",
-        details={"partition": "mdav", "untouched_faces": 0},
+        details={"untouched_faces": 0},
         private=Private(
             tuple(
                 MappingRow(f"{who}_{i}.jpg", who, g, o)
@@ -78,6 +78,12 @@ def test_certificate_holds_no_name_no_mapping_and_no_seed(saved, release):
     assert certificate["people_per_group"] == [3, 3]
     assert certificate["k"] == 3
     assert certificate["bound"] == 0.5
+    assert certificate["method"] == {
+        "name": "ksame-pixel",
+        "k": 3,
+        "select": None,
+        "partition": "mdav",
+    }
 
 
 def test_private_folder_is_for_its_owner_only_and_keeps_odd_names(saved):
@@ -92,6 +98,15 @@ def flip(path):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
+
+
+def rewrite(path, change):
+    lines = path.read_text().splitlines()
+    path.write_text("".join(f"{line}\n" for line in change(lines)))
+
+
+def sha(data):
+    return hashlib.sha256(data).hexdigest()
 
 
 def edit(path, change, *, resign):
@@ -127,6 +142,32 @@ TAMPER = {
         (out / "certificate.json").read_text() + " "
     ),
     "a flipped bit in the certificate": lambda out: flip(out / "certificate.json"),
+    "no manifest": lambda out: (out / "SHA256SUMS").unlink(),
+    "an empty manifest": lambda out: (out / "SHA256SUMS").write_text(""),
+    "a flipped bit in the manifest": lambda out: flip(out / "SHA256SUMS"),
+    "a manifest that is a link": lambda out: (
+        (out / "SHA256SUMS").rename(out.parent / "gone"),
+        (out / "SHA256SUMS").symlink_to(out.parent / "gone"),
+    ),
+    "a file and its line replaced": lambda out: (
+        (out / "images/03.png").write_bytes(picture(60)),
+        rewrite(
+            out / "SHA256SUMS",
+            lambda lines: [
+                re.sub("^.{64}", sha(picture(60)), line) if "03.png" in line else line for line in lines
+            ],
+        ),
+    ),
+    "a line changed": lambda out: rewrite(
+        out / "SHA256SUMS", lambda lines: ["0" * 64 + lines[0][64:], *lines[1:]]
+    ),
+    "a line missing": lambda out: rewrite(out / "SHA256SUMS", lambda lines: lines[:-1]),
+    "a line twice": lambda out: rewrite(out / "SHA256SUMS", lambda lines: [*lines, lines[-1]]),
+    "lines in another order": lambda out: rewrite(out / "SHA256SUMS", lambda lines: lines[::-1]),
+    "binary mode in a line": lambda out: rewrite(
+        out / "SHA256SUMS", lambda lines: [lines[0].replace("  ", " *"), *lines[1:]]
+    ),
+    "no line end": lambda out: (out / "SHA256SUMS").write_bytes((out / "SHA256SUMS").read_bytes()[:-1]),
 }
 EDITS = {
     "k": lambda c: c.update(k=4),
@@ -137,11 +178,14 @@ EDITS = {
     "claim": lambda c: c.update(claim="Perfectly safe."),
     "assumptions": lambda c: c.update(assumptions=[]),
     "group sizes": lambda c: c.update(group_sizes=[7]),
-    "a file's hash": lambda c: c["files"].update({"images/00.png": "0" * 64}),
-    "a file less": lambda c: c["files"].pop("images/00.png"),
-    "no files": lambda c: c.update(files={}),
+    "a manifest's hash": lambda c: c["manifests"].update({"SHA256SUMS": "0" * 64}),
+    "no manifest": lambda c: c["manifests"].pop("SHA256SUMS"),
+    "a manifest more": lambda c: c["manifests"].update({"MORE": "0" * 64}),
+    "a file less": lambda c: c.update(files=6),
+    "no files": lambda c: c.update(files=0),
     "a lost key": lambda c: c.pop("scope"),
-    "another type": lambda c: c.update(files=3),
+    "another type": lambda c: c.update(files={}),
+    "another type of manifests": lambda c: c.update(manifests=3),
 }
 
 
@@ -200,7 +244,9 @@ def test_a_share_over_the_bound_is_found(release, tmp_path):
 
 
 def test_another_releases_private_folder_is_refused(saved, release, tmp_path):
-    other = Release(**{**vars(release), "details": {"partition": "ksame"}}).save(tmp_path / "other")
+    other = Release(**{**vars(release), "method": KSamePixel(k=3, partition="ksame")}).save(
+        tmp_path / "other"
+    )
     with pytest.raises(GuaranteeViolated, match="not the one that was issued"):
         verify(saved, private=f"{other}.private")
 
@@ -291,7 +337,7 @@ def test_untouched_faces_are_listed_for_the_owner_and_counted_for_the_public(rel
     )
     out = told.save(tmp_path / "out")
     secret = tmp_path / "out.private"
-    listed = read_residual_faces(secret)
+    listed = read_private(secret).residual
     assert listed[-2:] == [one._replace(output="images/film.png") for one in seen]
     assert [one.output for one in listed[:-2]] == [f"images/0{n}.png" for n in (4, 5, 6)], "equal files"
     assert json.loads((secret / "settings.json").read_text())["notes"] == [
@@ -316,11 +362,12 @@ def test_a_film_that_cannot_be_written_is_listed_and_the_others_are_there(releas
     told = Release(**{**vars(release), "clips": clips, "private": private})
     out, secret = told.save(tmp_path / "out"), tmp_path / "out.private"
     found = verify(out, private=secret).certificate
-    assert row.output not in found["files"]
+    assert row.output not in read_manifest(out)
+    assert found["files"] == len(release.files)
     assert not (out / "images" / "deep").exists(), "an empty folder would not verify"
-    assert read_private(secret)[0] == list(release.private.mapping)
-    assert read_failures(secret)[-1] == Failure("in/bad.mp4", "it may be damaged.")
-    written = as_written(told, found, secret)
+    assert read_private(secret).mapping == list(release.private.mapping)
+    assert read_private(secret).failures[-1] == Failure("in/bad.mp4", "it may be damaged.")
+    written = as_written(told, verify(out, private=secret))
     assert (written.clips, written.private.mapping) == ({}, release.private.mapping)
     with pytest.raises(InputError, match=r"No video could be written: in/bad.mp4: it may be damaged"):
         Release(**{**vars(told), "files": {}}).save(tmp_path / "none")

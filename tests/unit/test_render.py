@@ -20,21 +20,15 @@ from ksame.core.geometry import (
 )
 from ksame.render.blend import COMPOSITES, blend_scene
 from ksame.render.cover import cover_faces, cover_in_place
-from ksame.render.portrait import (
-    MIN_MEMBER_WEIGHT,
-    Surrogate,
-    apply_variation,
-    draw_mean_face,
-    draw_portrait,
-    fade_mask,
-)
+from ksame.render.mean_face import MIN_MEMBER_WEIGHT, apply_variation, draw_mean_face
+from ksame.render.portrait import Surrogate, draw_portrait, fade_mask
 from ksame.spaces.appearance import landmarks_on_frame
 
 GREEN, MAGENTA, GREY = (40, 160, 60), (230, 20, 220), (120, 110, 100)
 
 
 def triangles():
-    return drawn.model().ringed
+    return drawn.model().ring_triangles
 
 
 def shape(scale=1.0):
@@ -270,7 +264,7 @@ def test_faces_at_the_border_are_replaced_up_to_it(dx, dy):
     assert like(new, MAGENTA)[face].mean() < 0.03
 
 
-@pytest.mark.parametrize("composite", ["picture", "poisson"])
+@pytest.mark.parametrize("composite", ["colour", "poisson"])
 @pytest.mark.parametrize(("dx", "dy"), AT_THE_BORDER)
 def test_other_composites_bring_the_new_faces_detail_up_to_the_border(composite, dx, dy):
     points = placed(dx=dx, dy=dy)
@@ -318,11 +312,11 @@ def test_feather_is_the_picture_inside_and_the_ground_outside():
     assert abs(int(new[40, 40, 0]) - 152) <= 1
 
 
-def test_picture_takes_the_mean_colour_of_what_it_replaces():
+def test_colour_takes_the_mean_colour_of_what_it_replaces():
     rng = np.random.default_rng(0)
     background = np.full((80, 80, 3), (180, 140, 120), np.uint8)
     image = (90 + 10 * rng.normal(size=(80, 80, 1)) * np.ones(3)).astype(np.float32)
-    new = COMPOSITES["picture"](background, image, disc())[disc() == 1]
+    new = COMPOSITES["colour"](background, image, disc())[disc() == 1]
     assert np.abs(new.mean(axis=0) - (180, 140, 120)).max() < 4
     assert 7 < new[:, 1].std() < 13  # the new face's own detail is kept
 
@@ -392,10 +386,10 @@ def test_without_boxes_nothing_is_covered():
 
 
 def test_the_ring_lies_around_the_mesh():
-    ringed = with_ring(drawn.model().shape)
-    assert ringed.shape == (MESH + len(OVAL), 2)
-    assert hull(ringed, 320, 256)[hull(drawn.model().shape, 320, 256)].all()
-    assert triangles().max() == len(ringed) - 1
+    ring_triangles = with_ring(drawn.model().shape)
+    assert ring_triangles.shape == (MESH + len(OVAL), 2)
+    assert hull(ring_triangles, 320, 256)[hull(drawn.model().shape, 320, 256)].all()
+    assert triangles().max() == len(ring_triangles) - 1
 
 
 @pytest.mark.parametrize(

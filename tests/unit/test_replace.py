@@ -5,7 +5,7 @@ from ksame import replace
 from ksame.core.errors import CannotGuarantee, UsageError
 from ksame.core.partition_type import Partition
 from ksame.replace import centroid, furthest, furthest_pairs, kdiff, mix, risk_weights
-from ksame.replace.mix import MAX_SHARE
+from ksame.replace.mix import MAX_WEIGHT_SHARE
 
 
 def cloud(n, d=8, seed=0):
@@ -80,21 +80,21 @@ class TestFurthest:
 
     def test_partners_are_each_others_unless_exchanged(self):
         pairs = furthest_pairs(cloud(40, 128), 5, rng=0)
-        assert (pairs.gets[pairs.gets] == np.arange(8)).all() and (pairs.gets != np.arange(8)).all()
+        assert (pairs.sources[pairs.sources] == np.arange(8)).all() and (pairs.sources != np.arange(8)).all()
 
     def test_partners_are_exchanged_where_a_swap_leads_home(self):
         codes = cloud(12, 2)
         pairs = furthest_pairs(codes, 2, rng=0)
-        assert pairs.gets.tolist() == [2, 3, 1, 0, 5, 4]  # a cycle of four and one pair
+        assert pairs.sources.tolist() == [2, 3, 1, 0, 5, 4]  # a cycle of four and one pair
         assert pairs.wrong_map
         new, guarantee = furthest(codes, 2, rng=0)
         guarantee.verify(new, originals=codes)
 
     def test_wrong_map_is_not_claimed_where_it_does_not_hold(self):
-        kite = [[0.0, 0], [10, 0], [5, 1], [5, 8]]  # docs/guarantees/wrong-map.md, gap 2
+        kite = [[0.0, 0], [10, 0], [5, 1], [5, 8]]  # docs/explanation/guarantees/wrong-map.md, gap 2
         new, guarantee = furthest(kite, 2, rng=0)
         assert guarantee.kind == "k-anonymity"
-        assert "wrong-map was tried for" in str(guarantee)
+        assert "wrong-map was attempted" in str(guarantee)
         guarantee.verify(new)
 
     def test_three_people_with_one_code_are_refused_where_theorem_3_ties(self):
@@ -128,7 +128,7 @@ class TestFurthest:
 
     @pytest.mark.parametrize("method", [furthest, kdiff])
     def test_subjects_must_fit(self, method):
-        with pytest.raises(UsageError, match=r"one person per code: 8\. Got 7"):
+        with pytest.raises(UsageError, match=r"one entry per code: 8\. Got 7"):
             method(cloud(8), 2, subjects=range(7))
 
 
@@ -231,7 +231,7 @@ class TestMix:
     def test_who_stays_at_risk_is_reported_and_not_hidden(self):
         weights, still = risk_weights(self.codes, self.groups, lambda code, rows: rows == 0)
         assert still.tolist() == [0, 1]  # one photo at risk puts the person at risk
-        assert weights[0] == weights[1] < weights[2] <= MAX_SHARE
+        assert weights[0] == weights[1] < weights[2] <= MAX_WEIGHT_SHARE
         assert weights[3:].tolist() == [0.5] * 3
         _, guarantee = mix(self.codes, self.groups, at_risk=lambda code, rows: rows == 0)
         assert "2 of 6 faces stayed at risk" in str(guarantee)

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from ksame import io
 from ksame.attack.recognisers import euclidean
-from ksame.attack.score import Result, score, verdict
+from ksame.attack.score import AttackResult, score, verdict
 from ksame.audit.report import charts
-from ksame.audit.report.page import page
+from ksame.audit.report.page import iso20889, page, wp216
 from ksame.audit.report.result import ImagePair, Report
-from ksame.audit.report.standards import iso20889, wp216
+from ksame.audit.report.utility_section import Bar, bars
 from ksame.audit.report.wording import describe_strongest, make_headline, most_successful
 from ksame.audit.rerun import rerun_differences
 from ksame.audit.utility import find_disadvantaged
@@ -57,7 +57,7 @@ def certificate(guarantee: Guarantee | None = None, **more: Any) -> dict[str, An
 CODE = certificate(Guarantee("k-anonymity", 5, 0.2, "code"))
 
 
-def attacked(*, noise: float, people: int = 60, bound: float | None = 0.2, **names: str) -> Result:
+def attacked(*, noise: float, people: int = 60, bound: float | None = 0.2, **names: str) -> AttackResult:
     """Attack codes that are the originals and noise: the more of it, the fewer are named."""
     rng = np.random.default_rng(5)
     originals = rng.normal(size=(people, 8))
@@ -67,7 +67,7 @@ def attacked(*, noise: float, people: int = 60, bound: float | None = 0.2, **nam
     return score(euclidean, originals, probes, who, who, bound=bound, **named)
 
 
-def groups(people: int = 60, **names: str) -> Result:
+def groups(people: int = 60, **names: str) -> AttackResult:
     """Attack groups of five that share a code."""
     rng = np.random.default_rng(6)
     originals = rng.normal(size=(people, 8)) + 20 * rng.normal(size=(people // 5, 8)).repeat(5, axis=0)
@@ -139,29 +139,32 @@ DRAWN = (  # states whose pages differ in their parts, not in their words alone
     "no certificate, nothing tried",
 )
 SENTENCES = {
-    "held": ("held", "none of the 2 attacks we tried named more than the 20 % of people that it allows"),
-    "held and decided": ("held", "none of the 1 attack we tried"),
+    "held": ("held", "none of the 2 attacks tried named more than the promised 20 % of people"),
+    "held and decided": ("held", "none of the 1 attack tried"),
     "held, nothing tried": ("held", "The promise is verified"),
     "no private folder": ("care", "occurs at least 5 times"),
     "does not verify": ("broken", "does not verify: 'images/a.png' was changed."),
     "not even readable": ("broken", "does not verify: it was changed."),
     "broken though proved": (
         "broken",
-        "did not hold: SFace, comparing released faces with known photos, named",
+        "did not hold: SFace, searching known photos for released faces, correctly named",
     ),
-    "second release": ("broken", "By itself this release keeps its promise, but not beside the second one"),
-    "scene above": ("broken", "The promise ends at the face code; the pictures were measured, and SFace"),
-    "scene undecided": ("care", "none of the 2 attacks we tried"),
+    "second release": (
+        "broken",
+        "Alone, this release keeps its promise, but not together with the second one",
+    ),
+    "scene above": ("broken", "The promise covers the face codes only; the images were measured, and SFace"),
+    "scene undecided": ("care", "none of the 2 attacks tried"),
     "scene below": ("care", "named more than 20 % of people."),
     "scene, nothing tried": ("care", "was not measured"),
     "ad hoc": ("none", "Nothing is promised about recognition: SFace"),
-    "wrong-map": ("none", "The only promise is about the program's own codes"),
+    "wrong-map": ("none", "The only promise covers the program's own codes"),
     "no certificate": ("none", "This folder has no certificate, so nothing is promised: SFace"),
     "no certificate, nothing tried": ("none", "and no attack was scored"),
-    "said k, above": ("broken", "said to keep k = 5, and it does not: SFace"),
-    "said k, below": ("care", "said to keep k = 5, and none of"),
-    "said k, nothing tried": ("none", "said to keep k = 5, and no attack was scored"),
-    "untouched faces": ("care", "But a second detector still sees 2 faces untouched."),
+    "said k, above": ("broken", "should have k = 5, and it does not: SFace"),
+    "said k, below": ("care", "should have k = 5, and none of"),
+    "said k, nothing tried": ("none", "should have k = 5, and no attack was scored"),
+    "untouched faces": ("care", "However, a second detector still finds 2 faces that were not replaced."),
 }
 
 
@@ -185,15 +188,15 @@ def test_it_comes_first(state: str) -> None:
 
 def test_the_proof_is_the_reason_and_a_small_sample_is_called_one() -> None:
     assert make_headline(STATES["held"]).why.startswith(
-        "The proof is the reason, not the attacks that failed"
+        "The reason is the proof, not the attacks that failed"
     )
-    assert "2 of 2 attacks stay undecided: with 60 people" in make_headline(STATES["held"]).why
+    assert "2 of 2 attacks are undecided: with 60 people" in make_headline(STATES["held"]).why
     assert "undecided" not in make_headline(STATES["held and decided"]).why
 
 
 def test_a_rate_above_the_bound_that_may_be_chance_is_not_called_below_it() -> None:
     lucky = replace(groups(), rank1=0.25, low=0.15, high=0.37)
-    assert "surely named more than" in make_headline(report(results=(lucky,))).sentence
+    assert "significantly named more than" in make_headline(report(results=(lucky,))).sentence
 
 
 def test_a_release_without_its_private_folder_is_read_with_care(released: Path) -> None:
@@ -209,12 +212,12 @@ shares = st.floats(0, 1, allow_nan=False)
 
 
 @st.composite
-def any_results(draw: st.DrawFn) -> Result:
+def any_results(draw: st.DrawFn) -> AttackResult:
     low, rate, high = sorted(draw(st.tuples(shares, shares, shares)))
     bound = draw(st.sampled_from([0.2, 1.0]))
     attack = draw(st.sampled_from(["naive", "group", "intersection", "new one"]))
     judged = verdict(low, high, bound if bound < 1 else None)
-    return Result(attack, "sface", rate, low, high, 0.01, bound, judged, 50, 100, 50, 0.0)
+    return AttackResult(attack, "sface", rate, low, high, 0.01, bound, judged, 50, 100, 50, 0.0)
 
 
 @given(
@@ -224,7 +227,7 @@ def any_results(draw: st.DrawFn) -> Result:
     residual=st.integers(0, 2),
 )
 def test_held_is_said_only_of_what_verifies_covers_the_files_and_was_not_broken(
-    results: list[Result], scope: Any, broken: str, residual: int
+    results: list[AttackResult], scope: Any, broken: str, residual: int
 ) -> None:
     claim = certificate(Guarantee("k-anonymity", 5, 0.2, scope))
     found = make_headline(
@@ -237,11 +240,11 @@ def test_held_is_said_only_of_what_verifies_covers_the_files_and_was_not_broken(
 def test_the_strongest_attack_is_told_in_hundreds_of_people() -> None:
     result = replace(groups(), rank1=0.163, low=0.09, high=0.241, chance=0.0098, bound=0.2)
     assert describe_strongest(report(results=(result,))) == (
-        "The best attacker we tried, SFace, comparing released faces with known photos, named 16 of 100"
-        " people (9 to 24); guessing would name 1; the promise allows 20."
+        "The strongest attack tried, SFace, searching known photos for released faces, correctly named 16"
+        " of 100 people (9 to 24); random guessing would name 1; the promised bound is 20."
     )
     assert describe_strongest(report(results=())) == "No attack was scored."
-    assert "nothing was promised" in describe_strongest(STATES["ad hoc"])
+    assert "no bound was promised" in describe_strongest(STATES["ad hoc"])
     for state in ("scene above", "said k, above"):  # no promise about the files
         assert describe_strongest(STATES[state]).endswith("; the bound is 20.")
 
@@ -258,12 +261,12 @@ def test_wording_claims_no_more_than_the_release() -> None:
     assert "share one face" in link.says
     assert infer.says.startswith("Not prevented")
     assert wp216(STATES["scene above"])[0].says.startswith("Not prevented")
-    assert "apart by gender" in wp216(report(certificate=certificate(select="gender")))[2].says
+    assert "stratified by gender" in wp216(report(certificate=certificate(select="gender")))[2].says
     # microaggregation is a randomization technique there, and keeps no record true
     technique, model, truth, _ = iso20889(STATES["held"])
     assert "randomization" in technique.says
     assert "k = 5" in model.says
-    assert "the pictures are outside the model" in iso20889(STATES["scene above"])[1].says
+    assert "the images are outside the model" in iso20889(STATES["scene above"])[1].says
     assert truth.says.startswith("Not kept")
     assert iso20889(STATES["ad hoc"])[1].says.startswith("None")
 
@@ -393,9 +396,9 @@ def test_an_original_is_shown_only_if_it_was_handed_over_and_then_the_page_says_
     shown = page(report(pairs=(ImagePair(PNG, 5, (ORIGINAL,)), ImagePair(PNG, 1))))
     assert original in shown
     assert "Do not publish it." in shown
-    assert "stands for 1 person" in Text(shown).text
-    assert "The originals are left out on purpose" in Text(drawn("held")).text
-    assert "stands for 5 people" in Text(drawn("held")).text
+    assert "Stands for 1 person" in Text(shown).text
+    assert "The originals are left out, so that" in Text(drawn("held")).text
+    assert "Stands for 5 people" in Text(drawn("held")).text
     assert original not in drawn("held")
 
 
@@ -431,8 +434,8 @@ def test_charts_say_what_they_show_to_those_who_do_not_see_them() -> None:
     curve = charts.cmc("naive", [groups()], highlight=("sface",), name="x")
     assert ">SFace<" in curve and ">bound<" in curve
     assert ">bound<" not in charts.cmc("n", [attacked(noise=1.0, bound=None)], highlight=(), name="x")
-    bars = charts.bars([charts.Bar("kept", np.nan, 0.9)], name="x", title="kept")
-    assert "kept: not measured before, 90 % after" in bars
+    chart = bars([Bar("kept", np.nan, 0.9)], name="x", title="kept")
+    assert "kept: not measured before, 90 % after" in chart
 
 
 def test_at_most_three_recognisers_stand_out_the_strongest_first() -> None:
@@ -442,7 +445,7 @@ def test_at_most_three_recognisers_stand_out_the_strongest_first() -> None:
 
 def test_who_is_treated_worse_is_told_where_it_is_more_than_noise() -> None:
     measured = table()
-    assert "comes off clearly worse" in Text(drawn("held")).text
+    assert "is treated significantly worse" in Text(drawn("held")).text
     names = ("gender: female", "gender: male")
     measured.attrs["chance"] = {name: {"apparent gender kept (share)": 1e-9} for name in names}
     measured.attrs["better"] = {"apparent gender kept (share)": "more"}
@@ -450,7 +453,7 @@ def test_who_is_treated_worse_is_told_where_it_is_more_than_noise() -> None:
     assert len(says) == 1
     html = Text(page(report(utility=measured)))
     assert says[0] in html.text
-    assert "not measured: it needs to be known" in Text(drawn("no certificate, nothing tried")).text
+    assert "not measured: it needs labels" in Text(drawn("no certificate, nothing tried")).text
 
 
 def test_an_imitation_by_another_generator_is_weaker():

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from ksame.models import runtime, weights
-from ksame.models.weights import CATALOGUE, Weight
+from ksame.models.catalogue import CATALOGUE, Weight
 
 INPUTS = {
     "yunet": (1, 3, 64, 96), "blazeface": (1, 192, 192, 3), "centerface": (1, 3, 64, 96),
-    "mesh": (1, 192, 192, 3), "iris": (1, 64, 64, 3), "emotion": (1, 64, 64, 1),
+    "mesh": (1, 192, 192, 3), "emotion": (1, 64, 64, 1),
     "age": (1, 3, 64, 64), "gender": (1, 3, 32, 32),
 }  # fmt: skip
 
@@ -173,9 +173,9 @@ def test_a_size_of_its_own_gives_the_same_numbers(monkeypatch):
 def test_small_networks_are_opened_once_for_each_who_asks_and_large_ones_shared(name, requests):
     runtime.unload(name)
     idle = LifoQueue()
-    first = runtime._borrow_request(idle, name, None, None)
+    first = runtime._borrow_request(idle, (name, None, None))
     assert idle.qsize() == requests - 1
-    second = runtime._borrow_request(idle, name, None, None)
+    second = runtime._borrow_request(idle, (name, None, None))
     assert idle.qsize() == 0
     assert first is not second
     x = np.random.default_rng(0).random((1, 3, 32, 32) if name == "gender" else (1, 160, 160, 3))

@@ -9,12 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ksame import io
-from ksame.analysis.photos import AnalysedPhotos
+from ksame.analysis.identify import IdentifiedPhotos
+from ksame.analysis.photos import AnalysedPhotos, replaced_boxes
 from ksame.core.boxes import Boxes
+from ksame.core.context import Context
 from ksame.core.errors import Faceless, Failure
+from ksame.core.guarantee import Guarantee
 from ksame.io.sources import Source
-from ksame.render.scene import DEFAULT_POLICY as POLICY
-from ksame.render.scene import RenderedScenes, ScenePlan, published_names, render_scenes
+from ksame.methods import Plan
+from ksame.pipeline import Scenes
+from ksame.release.names import published_names
+from ksame.render.base import Rendered
+from ksame.render.scene import RenderedScenes, ScenePlan
 from samples import faces
 
 suffixes = st.sampled_from([".jpg", ".JPG", ".png", ".pgm", ".heic", ".webp"])
@@ -84,9 +90,28 @@ def stamp(photo, row):
     return new
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_photo_is_made_when_it_is_asked_for(found, jobs):
-    files, outputs, *_ = render_scenes(found, stamp, names="keep", seed=0, jobs=jobs, policy=POLICY)
+class Painted:
+    """Draws with a function of a photo and a row; the largest face is drawn last."""
+
+    def __init__(self, points, paint):
+        self.points, self.paint = points, paint
+
+    def render(self, image, rows):
+        for row in rows[::-1].tolist():
+            image = self.paint(image, row)
+        return Rendered(image, replaced_boxes(self.points[rows]))
+
+
+def published(found, paint=stamp, *, seed=0, jobs=1, engine="threads", **options):
+    """Publish photos as scenes in which faces are painted over."""
+    plan = Plan(np.arange(len(found.faces)), Painted(found.faces.points, paint), Guarantee("none"))
+    context = Context(seed=seed, jobs=jobs, engine=engine)
+    return Scenes(**options).files(IdentifiedPhotos.unlinked(found), plan, context)
+
+
+@pytest.mark.parametrize(("jobs", "engine"), [(1, "threads"), (2, "threads"), (2, "processes")])
+def test_a_photo_is_made_when_it_is_asked_for(found, jobs, engine):
+    files, outputs, *_ = published(found, jobs=jobs, engine=engine)
     assert outputs == ["images/0.png", "images/0.png", "images/2.png"], "a photo without a face is left out"
     assert list(files) == ["images/0.png", "images/2.png"]
     assert len(files) == 2
@@ -107,9 +132,7 @@ def test_a_grey_photo_stays_grey_and_a_colour_photo_is_not_changed(found, suffix
         return new
 
     grey = [Source(f"{number}{suffix}", source.pixels) for number, source in enumerate(found.sources)]
-    files, *_ = render_scenes(
-        replace(found, sources=tuple(grey)), paint, names="keep", seed=0, jobs=1, policy=POLICY
-    )
+    files = published(replace(found, sources=tuple(grey)), paint).files
     for data in files.values():
         seen = io.decode(data)
         assert (seen == seen[..., :1]).all()
@@ -118,14 +141,12 @@ def test_a_grey_photo_stays_grey_and_a_colour_photo_is_not_changed(found, suffix
     for photo in colour:
         photo[30:, :30] = (30, 90, 200)
     others = tuple(Source(f"{number}{suffix}", photo) for number, photo in enumerate(colour))
-    files, *_ = render_scenes(
-        replace(found, sources=others), paint, names="keep", seed=0, jobs=1, policy=POLICY
-    )
+    files = published(replace(found, sources=others), paint).files
     assert files[f"images/0{suffix}"] == io.encode(paint(colour[0], 0), suffix)
 
 
 def test_names_that_are_random_are_listed_in_their_own_order(found):
-    files, outputs, *_ = render_scenes(found, stamp, names="random", seed=3, jobs=1, policy=POLICY)
+    files, outputs, *_ = published(found, names="random", seed=3)
     assert list(files) == sorted(files)
     assert set(outputs) == set(files)
 
@@ -139,12 +160,12 @@ def test_what_is_seen_in_a_finished_photo_is_covered_until_nothing_is(found, mon
 
     monkeypatch.setattr("ksame.render.scene.visible_faces", see)
     found.sources[2].pixels[22:34, 12:24] = 200  # a face that only the check sees
-    files, *_ = render_scenes(found, stamp, names="keep", seed=0, jobs=1, policy=POLICY)
+    files = published(found).files
     last = io.decode(files["images/2.png"])
     assert last[22:34, 12:24].max() < 150, "it is covered"
     assert files.inspect("images/2.png", b"") == 0
     replaced, covered = known[0]
-    points = found.faces.points[files.scenes["images/2.png"].rows[0]]
+    points = found.faces.points[files.scenes["images/2.png"].faces[0]]
     assert (replaced[:2] <= points.min(axis=0)).all()
     assert (replaced[2:] >= points.max(axis=0)).all()
     assert covered.tolist() == [25, 5, 55, 35]  # the box 30, 10, 50, 30 and the margin of the ellipse
@@ -157,8 +178,7 @@ def test_a_photo_in_which_a_face_stays_visible_is_withheld_unless_allowed(found,
         "ksame.render.scene.visible_faces",
         lambda rgb, boxes: Boxes(np.ones((1, 4)) * [0, 0, 9, 9], np.ones(1), np.zeros((1, 5, 2))),
     )
-    policy = replace(POLICY, allow_residual=allowed)
-    files, *_ = render_scenes(found, stamp, names="keep", seed=0, jobs=1, policy=policy)
+    files = published(found, allow_residual=allowed).files
     written = dict(files.items())
     assert list(written) == (["images/0.png", "images/2.png"] if allowed else [])
     assert all(files.inspect(name, b"") == 1 for name in files)
@@ -167,9 +187,8 @@ def test_a_photo_in_which_a_face_stays_visible_is_withheld_unless_allowed(found,
 @pytest.mark.parametrize("faceless", ["publish", "skip"])
 def test_photos_in_which_nobody_is_replaced(found, faceless):
     failures = (Failure("1.png", "no face was found"),)
-    policy = replace(POLICY, faceless=faceless)
     one = replace(found, failures=failures, readable=(True, True, True))
-    made = render_scenes(one, stamp, names="keep", seed=0, jobs=1, policy=policy)
+    made = published(one, faceless=faceless)
     if faceless == "publish":
         assert made.faceless == (Faceless("1.png", "images/1.png", 0),)
         assert (io.decode(made.files["images/1.png"]) == 110).all()
@@ -178,7 +197,7 @@ def test_photos_in_which_nobody_is_replaced(found, faceless):
         assert (made.faceless, made.failures) == ((), failures)
     box = np.array([[20.0, 10, 30, 20]])
     one = replace(one, unusable=(one.unusable[0], box, one.unusable[2]))
-    made = render_scenes(one, stamp, names="keep", seed=0, jobs=1, policy=policy)
+    made = published(one, faceless=faceless)
     assert made.faceless == (Faceless("1.png", "images/1.png", 1),), "its faces are covered in any case"
     assert made.failures == ()
 
@@ -186,11 +205,14 @@ def test_photos_in_which_nobody_is_replaced(found, faceless):
 def test_a_photo_that_cannot_be_made_stops_the_others():
     source = Source("a.png", np.zeros((4, 4, 3), np.uint8))
 
+    begun = []
+
     def fail(photo, row):
+        begun.append(row)
         raise RuntimeError("no")
 
-    scenes = {
-        f"{number}.png": ScenePlan(source, (0,), np.zeros((1, 4)), np.zeros((0, 4))) for number in range(20)
-    }
+    renderer = Painted(np.zeros((1, 468, 2)), fail)
+    scenes = {f"{n}.png": ScenePlan(source, np.array([0]), np.zeros((0, 4))) for n in range(40)}
     with pytest.raises(RuntimeError, match="no"):
-        list(RenderedScenes(scenes, fail, 2).items())
+        list(RenderedScenes(scenes, renderer, Context(jobs=2)).items())
+    assert len(begun) < 40

@@ -11,7 +11,7 @@ from composites import Face, compose, is_covered
 from heads import bundled_heads
 from ksame.analysis.search import (
     COARSEST_SIDE_PX,
-    MAX_TILE_PX,
+    TILE_SIDES_PX,
     SearchView,
     search,
     tiles_of,
@@ -24,13 +24,12 @@ from ksame.models.detectors import detect
 from ksame.render.cover import cover_boxes, cover_faces
 
 sides = st.integers(1, 900)
-ROLLS = st.floats(0, 360)
 
 
-@given(sides, sides, st.sampled_from([2.25, 1.5, 0.4]), ROLLS, st.sampled_from(["", "stretched"]))
-def test_tiles_cover_the_photo_and_are_no_larger_than_allowed(height, width, scale, roll, altered):
-    tiles = tiles_of((height, width), SearchView(scale, roll, altered))
-    assert all(max(tile.width, tile.height) <= MAX_TILE_PX + 32 for tile in tiles)
+@given(sides, sides, st.sampled_from([(1.5, 1.5), (0.4, 0.4), (2.25, 0.75)]))
+def test_tiles_cover_the_photo_and_have_few_sizes(height, width, scales):
+    tiles = tiles_of((height, width), SearchView(*scales, turns=(0,), alteration=0))
+    assert {tile.side for tile in tiles} <= set(TILE_SIDES_PX)
     corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) * [width - 1, height - 1]
     spots = np.concatenate(
         [corners, np.random.default_rng(0).uniform(0, 1, (20, 2)) * [width - 1, height - 1]]
@@ -38,20 +37,22 @@ def test_tiles_cover_the_photo_and_are_no_larger_than_allowed(height, width, sca
     inside = np.zeros(len(spots), bool)
     for tile in tiles:
         at = transform(tile.matrix, spots)
-        inside |= ((at > -1) & (at < [tile.width + 1, tile.height + 1])).all(axis=1)
+        inside |= ((at > -1) & (at < tile.side)).all(axis=1)
     assert inside.all()
 
 
 @given(sides, sides)
-def test_every_roll_has_a_ladder_of_scales_down_to_the_whole_photo(height, width):
+def test_every_turn_has_a_ladder_of_scales_down_to_the_whole_photo(height, width):
     by_kind = {}
     for view in views(height, width):
-        by_kind.setdefault((view.roll_deg, view.altered), []).append(view.scale)
-    assert {roll for roll, altered in by_kind if not altered} == set(range(0, 360, 45))
+        for turn in view.turns:
+            by_kind.setdefault((turn, view.alteration), []).append((view.width_scale, view.height_scale))
+    assert {turn for turn, alteration in by_kind if not alteration} == {0, 1, 2, 3}
     for scales in by_kind.values():
-        assert scales == sorted(scales, reverse=True)
-        assert scales[-1] * max(height, width) <= COARSEST_SIDE_PX or scales[-1] == scales[0]
-        assert all(a == 2 * b for a, b in pairwise(scales))
+        assert (scales[-1][0] * width <= COARSEST_SIDE_PX and scales[-1][1] * height <= COARSEST_SIDE_PX) or (
+            len(scales) == 1
+        )
+        assert all((np.array(a) == 2 * np.array(b)).all() for a, b in pairwise(scales))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import oracles
 from ksame.core.errors import UsageError
 from ksame.spaces import EigenSpace, PixelSpace
-from ksame.spaces.eigen import principal
+from ksame.spaces.eigen import principal_components
 from samples import faces as faces_of
 
 
@@ -46,7 +46,7 @@ def test_no_faces_make_no_space():
 @settings(deadline=None, max_examples=60)
 def test_principal_is_its_naive_twin(m, n, seed, dtype):
     x = np.random.default_rng(seed).normal(size=(m, n)).astype(dtype)
-    psi, v, variance = principal(x, keep=1.0)
+    psi, v, variance = principal_components(x, keep=1.0)
     naive_psi, naive_v, naive_variance = oracles.principal(x.astype(float))
     tolerance = 1e-3 if dtype == np.float32 else 1e-7
     assert len(v) == min(m - 1, n)
@@ -65,29 +65,34 @@ def test_both_ways_to_the_axes_agree(seed):
     """The small matrix (fewer faces than pixels) and the covariance give the same codes."""
     x = np.random.default_rng(seed).normal(size=(6, 5))
     wide = np.hstack([x, np.zeros((6, 4))])
-    np.testing.assert_allclose(principal(x, keep=1.0)[2], principal(wide, keep=1.0)[2], atol=1e-9)
+    np.testing.assert_allclose(
+        principal_components(x, keep=1.0)[2], principal_components(wide, keep=1.0)[2], atol=1e-9
+    )
 
 
 def test_keep_by_count_and_by_fraction():
     x = np.random.default_rng(3).normal(size=(40, 10)) * np.arange(10, 0, -1)
-    values = principal(x, keep=1.0)[2]
+    values = principal_components(x, keep=1.0)[2]
     for m in (1, 4, 10, 99):
-        assert len(principal(x, keep=m)[1]) == min(m, 10)
+        assert len(principal_components(x, keep=m)[1]) == min(m, 10)
     for fraction in (0.3, 0.9, 0.999):
-        kept = principal(x, keep=fraction)[2].sum() / values.sum()
-        fewer = principal(x, keep=len(principal(x, keep=fraction)[1]) - 1 or 1)[2].sum() / values.sum()
+        kept = principal_components(x, keep=fraction)[2].sum() / values.sum()
+        fewer = (
+            principal_components(x, keep=len(principal_components(x, keep=fraction)[1]) - 1 or 1)[2].sum()
+            / values.sum()
+        )
         assert kept >= fraction
-        assert fewer < fraction or len(principal(x, keep=fraction)[1]) == 1
+        assert fewer < fraction or len(principal_components(x, keep=fraction)[1]) == 1
 
 
 @pytest.mark.parametrize("keep", [0, -1, 0.0, 1.5, -0.2])
 def test_keep_makes_sense(keep):
     with pytest.raises(UsageError, match="keep must be"):
-        principal(np.eye(3), keep=keep)
+        principal_components(np.eye(3), keep=keep)
 
 
 def test_equal_faces_have_no_axes():
-    _, v, variance = principal(np.ones((4, 7)), keep=0.95)
+    _, v, variance = principal_components(np.ones((4, 7)), keep=0.95)
     assert v.shape == (0, 7)
     assert variance.shape == (0,)
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from ksame.core.errors import GuaranteeViolated, UsageError
-from ksame.partition.people import SubjectCodes
+from ksame.core.partition_type import SubjectCodes
 
 
 def test_photos_of_one_person_become_their_mean():
     people = SubjectCodes.of([[0.0], [5.0], [1.0], [7.0]], 2, ["b", "a", "b", "a"])
     assert people.codes.tolist() == [[0.5], [6.0]]  # in the order of first appearance
-    assert people.who.tolist() == [0, 1, 0, 1]
+    assert people.subject_index.tolist() == [0, 1, 0, 1]
 
 
 def test_each_photo_takes_its_subjects_group():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ksame.analysis.subjects import by_folder, by_prefix, from_csv, subject_table
+from ksame.analysis.identify import by_folder, by_prefix, from_csv, subject_table
 from ksame.core.errors import UsageError
 
 

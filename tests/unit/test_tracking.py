@@ -16,7 +16,6 @@ from ksame.analysis.tracking.propagate import (
     MIN_DRAWN_PRESENCE,
     detect_near,
     estimate_motion,
-    eye_distance_and_turn,
     fit_by_five_points,
     mesh_box,
     occlusion_presence,
@@ -34,7 +33,16 @@ from ksame.analysis.tracking.track import (
 from ksame.analysis.tracking.track_file import refind_meshes, tracks_from_json, tracks_to_json
 from ksame.core.boxes import Boxes
 from ksame.core.errors import UsageError
-from ksame.core.geometry import FRAME, MESH, OVAL, five_points, mean_mesh, similarity, transform
+from ksame.core.geometry import (
+    FRAME,
+    MESH,
+    OVAL,
+    eye_distance_and_turn,
+    five_points,
+    mean_mesh,
+    similarity,
+    transform,
+)
 from ksame.models import weights
 from ksame.models.detectors import DETECTORS
 from ksame.models.recognisers import RECOGNISERS, embed
@@ -237,7 +245,7 @@ def row(**changes):
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ("{", "cannot be read as JSON"),
+        ("{", "not valid JSON"),
         ([], 'must have a list "tracks"'),
         ({"tracks": 3}, 'must have a list "tracks"'),
         ({"tracks": [], "width": 9}, "width is 9, not 64"),
@@ -248,11 +256,11 @@ def row(**changes):
         ({"tracks": [{"boxes": [5]}]}, "whole number from 0 to 9. Got 5"),
         ({"tracks": [{"boxes": [row(frame=10)]}]}, "whole number from 0 to 9. Got 10"),
         ({"tracks": [{"boxes": [row(frame=True)]}]}, "whole number"),
-        ({"tracks": [{"boxes": [row(box=[1, 2, 3])]}]}, "picture 3: box must be four numbers"),
+        ({"tracks": [{"boxes": [row(box=[1, 2, 3])]}]}, "frame 3: box must be four numbers"),
         ({"tracks": [{"boxes": [row(box=[1, 2, 3, "4"])]}]}, "box must be four numbers"),
         ({"tracks": [{"boxes": [row(box=[9, 2, 3, 8])]}]}, "left must be less than right"),
         ({"tracks": [{"boxes": [row(state="gone")]}]}, "state must be one of seen, followed"),
-        ({"tracks": [{"boxes": [row(), row()]}]}, "two boxes in picture 3"),
+        ({"tracks": [{"boxes": [row(), row()]}]}, "two boxes in frame 3"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused_in_one_sentence(told, sentence):
@@ -427,7 +435,7 @@ def test_a_track_or_sighting_that_contradicts_itself_cannot_be():
     shape = np.zeros((2, MESH, 2), np.int16)
     with pytest.raises(UsageError, match=r"needs box \(2, 4\)"):
         Track(0, np.zeros((3, 4)), np.array(["seen"] * 2), shape)
-    with pytest.raises(UsageError, match="A state is one of seen"):
+    with pytest.raises(UsageError, match="state must be one of seen"):
         Track(0, np.zeros((2, 4)), np.array(["seen", "odd"]), shape)
     with pytest.raises(UsageError, match=r"codes must be \(n, d\)"):
         find_kept_tracks([], [1.0], 0.5)

@@ -13,12 +13,11 @@ from scipy.cluster.hierarchy import linkage
 
 import oracles
 from ksame import io
-from ksame.audit.tune import METHODS, run, tune
+from ksame.audit.tune import METHODS, tune
 from ksame.audit.tune.measure import _homogeneity
 from ksame.audit.tune.recommend import dendrogram_cuts, recommend, within_budget
 from ksame.core.errors import CannotGuarantee, UsageError, WeightsError
-from ksame.methods.anonfaces import group, portrait_search
-from ksame.models.generator import ImageGenerator
+from ksame.methods.anonfaces import method, portrait_search
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +41,8 @@ def test_every_method_and_k_is_in_the_table(tuning):
 
 def test_progress_is_told(stages, tuning):
     assert stages[-1] == ("trying k", 6, 6)
-    assert stages[0][0] == "finding faces"
+    assert [stage for stage, *_ in stages].index("finding faces") > 0
+    assert {stage for stage, *_ in stages[: stages.index(("finding faces", 1, 14))]} == {"preparing"}
 
 
 def test_what_was_promised_is_not_passed_by_what_was_measured(tuning):
@@ -120,22 +120,22 @@ def test_an_original_is_shown_only_if_asked_for(people, recogniser):
 def test_portraits_of_a_generator_are_tried_too(family, recogniser, monkeypatch):
     monkeypatch.setattr(portrait_search, "_EXTRA_TRIES", 0)
     monkeypatch.setattr(portrait_search, "_CORRECTIONS_MAX", 0)
-    monkeypatch.setattr(group, "analyse_faces", lambda *_, **__: pytest.fail("they were looked at again"))
+    looked, analyse = [], method.analyse_faces
+    monkeypatch.setattr(method, "analyse_faces", lambda *how: looked.append(1) or analyse(*how))
     tuning = tune(family, ks=(4,), methods=("anonfaces",), risk=0.3, subjects="folder", seed=1)
     (row,) = tuning.table.to_dict("records")
     assert (row["method"], row["k"], row["proved"], row["faceless"]) == ("anonfaces", 4, True, 0)
+    assert looked == [1]
     assert row["seconds"] > 0
     assert f"<td>{row['seconds']}</td>" in tuning.page()
     assert any("not for commercial use" in note for note in tuning.notes)
     assert io.decode(tuning.strip["anonfaces", 4]).shape == (320, 320, 3), "no larger than the page needs"
 
 
-def test_a_generator_that_is_missing_is_told_before_the_long_work(recogniser, monkeypatch):
-    def missing():
-        raise WeightsError("stylegan is not here.")
-
-    monkeypatch.setattr(ImageGenerator, "bundled", missing)
-    with pytest.raises(WeightsError, match="stylegan is not here"):
+@pytest.mark.parametrize("missing", ["stylegan", "age"])
+def test_a_network_that_is_missing_is_told_before_the_long_work(missing, recogniser, cache_without):
+    cache_without(missing)
+    with pytest.raises(WeightsError, match=f"models add {missing}"):
         tune("nowhere", methods=("ksame-m", "anonfaces"))
 
 
@@ -145,21 +145,12 @@ def test_others_photos_are_compared_where_everybody_has_some(family, recogniser)
     assert found.table["rank1"].item() <= found.table["bound"].item()
 
 
-def test_without_the_networks_for_gender_and_age_that_is_said(family, recogniser, monkeypatch):
-    def missing(*_):
-        raise WeightsError("age is not here.")
-
-    monkeypatch.setattr("ksame.analysis.strata.predict_face_attributes", missing)
-    found = tune(family, ks=[2], methods=["ksame-m"], subjects="folder", seed=1)
-    assert "Apparent gender and age were not looked at: age is not here." in found.notes
-    assert found.table[["gender", "age", "alike"]].isna().all(axis=None)
-    assert "Likeness of groups" not in found.page()
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"methods": ["blur"]}, "There is no method 'blur'"),
+        ({"methods": ["magic"]}, "There is no method 'magic'"),
+        ({"methods": ["ksame-m", "blur"]}, "blur has no k to try"),
+        ({"methods": ["shift"]}, "shift has no k to try"),
         ({"ks": []}, "tune needs a k"),
         ({"methods": []}, "tune needs a k, a method"),
         ({"risk": 0}, "Got a risk of 0"),
@@ -167,7 +158,7 @@ def test_without_the_networks_for_gender_and_age_that_is_said(family, recogniser
     ],
 )
 def test_nonsense_is_refused_before_the_long_work(options, says, monkeypatch):
-    monkeypatch.setattr(run, "analyse_photos", None)
+    monkeypatch.setattr("ksame.pipeline.photos.analyse_photos", None)
     with pytest.raises(UsageError, match=says):
         tune("nowhere", **options)
 

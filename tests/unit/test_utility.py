@@ -8,26 +8,30 @@ import pytest
 
 import drawn
 from ksame.analysis.photos import select_usable
-from ksame.audit.utility import columns as looking
 from ksame.audit.utility import (
     detection_rate,
     face_columns,
+    features,
     find_disadvantaged,
-    identity_consistency,
     measures,
     missing_notes,
 )
-from ksame.audit.utility.classify import COMMONEST_LABEL, classify_faces, connected_rows
-from ksame.audit.utility.columns import IMAGE_SIZE
-from ksame.audit.utility.expression import DISTANCES, distances
-from ksame.audit.utility.fidelity import psnr, squared_error, ssim
-from ksame.audit.utility.slices import clean_labels, predict_person_labels, slices
+from ksame.audit.utility.features import DISTANCES, IMAGE_SIZE, distances
+from ksame.audit.utility.figures import (
+    COMMONEST_LABEL,
+    classify_faces,
+    psnr,
+    squared_error,
+    ssim,
+)
+from ksame.audit.utility.measures import clean_labels, connected_rows, predict_person_labels, slices
 from ksame.audit.utility.video import (
     SHAPES,
     align_frames,
     estimate_rest_motion,
     expression_rows,
     flicker,
+    identity_consistency,
     is_unchanged,
     pairs_alike,
     time_correlation,
@@ -80,7 +84,7 @@ def test_a_face_has_every_column_and_no_face_has_the_same_ones_empty(face):
     }
     assert {len(column) for column in one.values()} == {1}
     assert {len(column) for column in none.values()} == {0}
-    assert one["picture"].shape == (1, *IMAGE_SIZE[::-1])
+    assert one["image"].shape == (1, *IMAGE_SIZE[::-1])
     assert missing_notes() == () or "blendshapes" not in one or "age" not in one
 
 
@@ -88,15 +92,15 @@ def test_where_a_face_is_in_its_photo_does_not_matter(face):
     rgb, points = face
     moved = cv2.copyMakeBorder(rgb, 40, 0, 24, 0, cv2.BORDER_REPLICATE)
     here, there = face_columns(rgb, points), face_columns(moved, points + np.array([24, 40]))
-    assert np.abs(here["picture"].astype(float) - there["picture"]).mean() < 1
-    for name in here.keys() - {"picture", "age", "lightness", "ita"}:
+    assert np.abs(here["image"].astype(float) - there["image"]).mean() < 1
+    for name in here.keys() - {"image", "age", "lightness", "ita"}:
         assert there[name].astype(float) == pytest.approx(here[name].astype(float), abs=0.05), name
 
 
 def test_the_picture_is_the_inner_face(face):
     rgb, points = face
     dark = np.where((rgb == rgb[0, 0]).all(axis=2, keepdims=True), np.uint8(0), rgb)
-    image, other = (face_columns(photo, points)["picture"][0] for photo in (rgb, dark))
+    image, other = (face_columns(photo, points)["image"][0] for photo in (rgb, dark))
     assert (image != other).mean() < 0.01  # the ground is not in it
     dark = image[:32].mean(axis=1).argmin()  # the eyes, at y = 136 of the frame
     assert abs(dark - (136 - 100) / 2) < 4
@@ -134,13 +138,13 @@ def test_what_is_missing_is_left_out_and_told(face, monkeypatch):
         raise WeightsError(f"{names[0]} is missing.")
 
     monkeypatch.setattr(weights, "fetch", nothing)
-    looking._missing.cache_clear()
+    features._missing.cache_clear()
     try:
-        assert set(face_columns(*face)) == {"picture", "appearance", "proportions", "distances"}
+        assert set(face_columns(*face)) == {"image", "appearance", "proportions", "distances"}
         assert [note.split(":")[0].split()[0] for note in missing_notes()] == ["Gender,", "Expressions"]
         assert "landmarker is missing." in missing_notes()[1]
     finally:
-        looking._missing.cache_clear()
+        features._missing.cache_clear()
 
 
 # measures
@@ -212,7 +216,7 @@ def test_a_face_that_was_not_found_is_counted_and_not_measured():
 
 
 def test_when_no_face_is_found_again_that_is_all_there_is_to_say():
-    before = made_up(20) | {"picture": np.zeros((20, 40, 32), np.uint8)}
+    before = made_up(20) | {"image": np.zeros((20, 40, 32), np.uint8)}
     after = {name: np.full(column.shape, np.nan) for name, column in before.items()}
     table = measures(before, after, subjects=np.arange(20), groups=np.arange(20) // 5)
     assert whole(table).index[0] == "faces not found (share)"
@@ -362,7 +366,7 @@ def test_classes_that_are_rare_or_not_known_are_left_out():
 
 def test_the_table_says_what_was_told_apart_and_by_whose_word():
     rng = np.random.default_rng(0)
-    faces = made_up(24) | {"picture": shaded(np.where(np.arange(24) % 2, "m", "f"), rng)}
+    faces = made_up(24) | {"image": shaded(np.where(np.arange(24) % 2, "m", "f"), rng)}
     table = whole(measures(faces, faces, subjects=np.arange(24), labels={"gender": ["f", "m"] * 12}))
     assert table.loc["gender, linear SVM (accuracy)", "original"] == 1
     assert "expression (predicted), linear SVM (accuracy)" in table.index
@@ -371,11 +375,11 @@ def test_the_table_says_what_was_told_apart_and_by_whose_word():
 def test_of_very_many_faces_some_are_classified(monkeypatch):
     monkeypatch.setattr("ksame.audit.utility.figures.MAX_FACES", 20)
     rng = np.random.default_rng(0)
-    faces = {"picture": shaded(np.where(np.arange(60) % 2, "m", "f"), rng)}
+    faces = {"image": shaded(np.where(np.arange(60) % 2, "m", "f"), rng)}
     table = whole(
         measures(faces, faces, subjects=[f"{i:02}" for i in range(60)], labels={"gender": ["f", "m"] * 30})
     )
-    assert 0.4 <= table.loc["gender, always the commonest (accuracy)", "original"] <= 1
+    assert 0.4 <= table.loc["gender, most frequent label (accuracy)", "original"] <= 1
 
 
 # who is treated worse
@@ -406,7 +410,8 @@ def test_what_originals_have_too_is_compared_by_what_is_lost():
         measures(before, after, subjects=np.arange(40), labels={"gender": ["f", "m"] * 20})
     )
     assert found["says"].tolist() == [
-        "Worse for gender f: faces not found (share) is 0.5 after 0; for all people it is 0.25 after 0."
+        "Worse for gender f: faces not found (share) is 0.5 (originals: 0); for all people it is"
+        " 0.25 (originals: 0)."
     ]
 
 
@@ -444,7 +449,7 @@ def test_the_rate_of_detection_is_the_share_of_pictures_with_a_face(face):
     rates = detection_rate(iter([face[0], blank]), jobs=1)
     assert rates == dict.fromkeys(DETECTORS, 0.5)
     assert detection_rate([blank], detectors=["yunet"]) == {"yunet": 0}
-    with pytest.raises(UsageError, match="at least one picture"):
+    with pytest.raises(UsageError, match="at least one image"):
         detection_rate([])
 
 

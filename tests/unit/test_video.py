@@ -2,19 +2,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import weakref
 from fractions import Fraction
 from itertools import pairwise
-from types import SimpleNamespace
 
 import av
 import numpy as np
 import pytest
+from av.video.reformatter import VideoReformatter
 from PIL import Image
 
 from ksame.core.errors import InputError, KSameError, UsageError
-from ksame.io import ClipFrame, metadata_of_video, probe_video, read_frames, video_write, write_video
+from ksame.io import ClipFrame, metadata_of_video, probe_video, read_frames, write_video
 from ksame.io.containers import is_truncated
-from ksame.io.video import frame_planes
+from ksame.io.video_pixels import frame_planes
+from ksame.io.video_write import to_encoder_frame
 
 SECRET = "SECRET"
 
@@ -125,11 +127,20 @@ def apart(one, other):
 def test_a_clip_tells_what_it_is(tmp_path):
     path = film(tmp_path / "a.mp4", rate=Fraction(30000, 1001), sounds=[("aac", "mono"), ("aac", "stereo")])
     clip = probe_video(path)
-    assert (clip.width, clip.height, clip.codec, clip.pixels, clip.bits) == (64, 48, "h264", "yuv420p", 8)
+    assert (clip.width, clip.height, clip.codec, clip.pixel_format, clip.bit_depth) == (
+        64,
+        48,
+        "h264",
+        "yuv420p",
+        8,
+    )
     assert (clip.rate, clip.frames, clip.rotation) == (Fraction(30000, 1001), 30, 0)
-    assert (clip.duration, clip.variable, clip.aspect) == (Fraction(1001, 1000), False, 1)
-    assert [(s.codec, s.rate, s.channels) for s in clip.sounds] == [("aac", 48_000, 1), ("aac", 48_000, 2)]
-    assert clip.bit_rate and not clip.others
+    assert (clip.duration, clip.aspect) == (Fraction(1001, 1000), 1)
+    assert [(s.codec, s.rate, s.channels) for s in clip.audio_streams] == [
+        ("aac", 48_000, 1),
+        ("aac", 48_000, 2),
+    ]
+    assert clip.bit_rate and not clip.other_streams
 
 
 def test_frames_are_upright_contiguous_and_in_order(tmp_path):
@@ -158,7 +169,7 @@ def test_codec_clock_size_and_colours_are_kept(tmp_path, source, target, codec, 
     source, target = film(tmp_path / source, pictures(12), **options), tmp_path / target
     clip, written, copy = again(source, target)
     assert (clip.codec, copy.codec) == (codec, codec)
-    assert (copy.width, copy.height, copy.pixels) == (clip.width, clip.height, clip.pixels)
+    assert (copy.width, copy.height, copy.pixel_format) == (clip.width, clip.height, clip.pixel_format)
     assert (copy.rate, copy.duration, copy.colour) == (clip.rate, clip.duration, clip.colour)
     before, after = list(read_frames(source)), list(read_frames(target))
     assert [f.time for f in before] == [f.time for f in after]
@@ -182,7 +193,7 @@ def test_av1_stays_av1_and_prints_nothing(tmp_path, capfd, monkeypatch):
 def test_a_codec_that_cannot_be_written_is_replaced_and_told(tmp_path, source, codec, target, now):
     _, written, copy = again(film(tmp_path / source, pictures(4), codec=codec), tmp_path / target)
     assert copy.codec == now
-    assert any(f"The pictures are {now}" in note for note in written.notes)
+    assert any(f"The video codec is {now}" in note for note in written.notes)
 
 
 def test_a_clock_too_fine_for_mpeg4_moves_the_pictures_to_h264(tmp_path):
@@ -284,8 +295,8 @@ def test_ten_bits_stay_ten_bits_with_a_note(tmp_path):
     clip, written, copy = again(
         film(tmp_path / "a.mp4", pictures(3), pixels="yuv420p10le"), tmp_path / "b.mp4"
     )
-    assert (clip.bits, copy.bits, copy.pixels) == (10, 10, "yuv420p10le")
-    assert written.notes == ("Shades were rounded from 10 to 8 bits.",)
+    assert (clip.bit_depth, copy.bit_depth, copy.pixel_format) == (10, 10, "yuv420p10le")
+    assert written.notes == ("Colours were rounded from 10 to 8 bits.",)
 
 
 def test_wide_pixels_stay_wide_and_turn_with_the_picture(tmp_path):
@@ -310,9 +321,9 @@ def test_kept_sound_is_the_same_to_the_last_bit(tmp_path, suffix):
     _, written, copy = again(source, tmp_path / f"b{suffix}")
     for stream in (0, 1):
         assert sound_of(source, stream) == sound_of(copy.path, stream)
-    assert [s.channels for s in copy.sounds] == [1, 2]
+    assert [s.channels for s in copy.audio_streams] == [1, 2]
     assert len(heard(copy.path)) >= 2 * 48_000
-    assert any("people can be known by them" in note for note in written.notes)
+    assert any("people can be recognised by them" in note for note in written.notes)
 
 
 def test_sound_of_old_files_that_only_count_their_channels_is_kept(tmp_path):
@@ -324,7 +335,7 @@ def test_sound_of_old_files_that_only_count_their_channels_is_kept(tmp_path):
 def test_sound_of_old_files_can_be_disguised(tmp_path):
     source = film(tmp_path / "a.avi", pictures(5), codec="mpeg4", sounds=[("pcm_s16le", "stereo")], seconds=1)
     _, _, copy = again(source, tmp_path / "b.mp4", audio="disguise")
-    assert (copy.sounds[0].codec, copy.sounds[0].channels) == ("aac", 2)
+    assert (copy.audio_streams[0].codec, copy.audio_streams[0].channels) == ("aac", 2)
     assert abs(len(heard(copy.path)) - 48_000) <= 1024
 
 
@@ -340,7 +351,7 @@ def test_hevc_has_the_tag_that_plays_everywhere(tmp_path):
 def test_sound_can_be_dropped(tmp_path):
     source = film(tmp_path / "a.mp4", pictures(5), sounds=[("aac", "mono")])
     _, written, copy = again(source, tmp_path / "b.mp4", audio="drop")
-    assert (copy.sounds, written.notes) == ((), ("The sound was left out.",))
+    assert (copy.audio_streams, written.notes) == ((), ("The audio was left out.",))
 
 
 @pytest.mark.parametrize(
@@ -393,7 +404,7 @@ def test_other_streams_are_left_out_and_told(tmp_path):
             out.mux(stream.encode(None))
     assert "attachments" in metadata_of_video(source)
     clip, written, copy = again(source, tmp_path / "b.mkv")
-    assert (clip.width, clip.others, copy.others) == (64, ("video", "attachment"), ())
+    assert (clip.width, clip.other_streams, copy.other_streams) == (64, ("video", "attachment"), ())
     assert written.notes == ("Left out: attachment, video.",)
     assert SECRET.encode() not in copy.path.read_bytes()
 
@@ -413,7 +424,7 @@ def test_quality_changes_the_size(tmp_path):
         ({"quality": 101}, "0 to 100"),
         ({"audio": "louder"}, "audio must be one of"),
         ({"target": "b.avi"}, "Videos are written as"),
-        ({"target": "a.mp4"}, "is there already"),
+        ({"target": "a.mp4"}, "exists already"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(tmp_path, options, says):
@@ -456,9 +467,9 @@ def unreadable(shots):
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
-        (missing_one, UsageError, "none left out: 2 is due. Got 3"),
+        (missing_one, UsageError, "none left out: 2 is expected. Got 3"),
         (too_small, UsageError, r"must be \(48, 64, 3\) uint8. Got \(47, 64, 3\)"),
-        (lambda shots: iter(()), InputError, "no picture to write"),
+        (lambda shots: iter(()), InputError, "no frame to write"),
         (stopped, KeyboardInterrupt, None),
         (full_disk, KSameError, "The disk is full"),
         (unreadable, KSameError, "could not be written"),
@@ -482,11 +493,11 @@ def test_what_is_no_video_is_refused_in_one_sentence(tmp_path):
         Image.fromarray(pictures(1)[0]).save(tmp_path / f"{kind}.mp4", format=kind)
         refused(f"{kind}.mp4", "damaged or not a video")
     Image.fromarray(pictures(1)[0]).save(tmp_path / "gif.mp4", format="gif")
-    refused("gif.mp4", "a picture, not a video")
+    refused("gif.mp4", "a still image, not a video")
     heic = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic"
     whole = film(tmp_path / "whole.mp4", pictures(3)).read_bytes()
     (tmp_path / "heic.mp4").write_bytes(heic + whole[int.from_bytes(whole[:4], "big") :])
-    refused("heic.mp4", "a picture, not a video")
+    refused("heic.mp4", "a still image, not a video")
     (tmp_path / "empty.mp4").touch()
     (tmp_path / "text.mp4").write_text("hello\n" * 1000)
     (tmp_path / "list.mp4").write_text("#EXTM3U\n#EXTINF:1,\nwhole.mp4\n")
@@ -517,7 +528,7 @@ def test_a_video_without_pictures_is_refused(tmp_path):
         for part in tones(440, 1, "mono"):
             out.mux(voice.encode(part))
         out.mux(voice.encode(None))
-    with pytest.raises(InputError, match="no picture that can be decoded"):
+    with pytest.raises(InputError, match="no frame of it can be decoded"):
         probe_video(path)
 
 
@@ -571,7 +582,7 @@ def test_damage_in_the_middle_costs_the_pictures_up_to_the_next_that_stands_alon
     good = list(read_frames(path, broken=lost))
     assert [frame.time * 25 for frame in good] == [*range(30), *range(36, 60)]
     assert [frame.index for frame in good] == list(range(54))
-    assert lost == [f"{str(path)!r} is damaged: 6 of 60 pictures were lost after the first 30."]
+    assert lost == [f"{str(path)!r} is damaged: 6 of 60 frames were lost after the first 30."]
     written = write_video(probe_video(path), tmp_path / "b.mp4", good)
     assert (written.frames, written.duration) == (54, Fraction(60, 25))  # the clock runs on
     assert all(np.array_equal(f.rgb, whole[int(f.time * 25)].rgb) for f in good)
@@ -600,7 +611,7 @@ def test_a_hole_in_an_even_clock_is_told(tmp_path):
     lost: list[str] = []
     path = film(tmp_path / "a.mkv", pictures(30), times=[*range(20), *range(28, 38)])
     assert len(list(read_frames(path, broken=lost))) == 30
-    assert lost == [f"{str(path)!r} may be damaged: there is no new picture from 0.76 to 1.12 s."]
+    assert lost == [f"{str(path)!r} may be damaged: there is no new frame from 0.76 to 1.12 s."]
 
 
 def test_damaged_sound_is_told_and_the_rest_is_as_long(tmp_path):
@@ -613,7 +624,7 @@ def test_damaged_sound_is_told_and_the_rest_is_as_long(tmp_path):
     _, kept, copy = again(path, tmp_path / "keep.mp4")
     assert sound_of(path) == sound_of(copy.path) and len(kept.notes) == 1  # copied as it is
     _, disguised, copy = again(path, tmp_path / "disguise.mp4", audio="disguise")
-    assert disguised.notes[1:] == ("The sound is damaged: some of it was lost.",)
+    assert disguised.notes[1:] == ("The audio is damaged: some of it was lost.",)
     assert len(heard(copy.path)) == pytest.approx(1.2 * 48_000, abs=1024)
 
 
@@ -643,41 +654,25 @@ def test_metadata_of_what_is_no_video_or_cut_is_refused(tmp_path):
             metadata_of_video(path)
 
 
-def test_reading_and_writing_go_hand_in_hand(tmp_path, monkeypatch):
-    """No more pictures are in memory than the threads of decoder and encoder hold: far fewer than 200."""
+def test_reading_and_writing_go_hand_in_hand(tmp_path):
+    """No more frames are in memory than the threads of decoder and encoder hold: far fewer than 200."""
     path = film(tmp_path / "a.mp4", pictures(200))
-    read = 0
-    ahead = []
+    frames, in_memory = [], []
 
     def watched():
-        nonlocal read
         for frame in read_frames(path, threads=1):
-            read += 1
+            frames.append(weakref.ref(frame.rgb))
+            in_memory.append(sum(seen() is not None for seen in frames))
             yield frame
 
-    class Output:
-        def __init__(self, out):
-            self._out, self.written = out, 0
-
-        def __getattr__(self, name):
-            return getattr(self._out, name)
-
-        def mux(self, packet):
-            self.written += 1
-            ahead.append(read - self.written)
-            self._out.mux(packet)
-
-    weave = video_write._interleave
-    monkeypatch.setattr(video_write, "_interleave", lambda clip, out, *rest: weave(clip, Output(out), *rest))
     assert write_video(probe_video(path), tmp_path / "b.mp4", watched(), threads=1).frames == 200
-    assert len(ahead) == 200 and max(ahead) < 60
+    assert len(in_memory) == 200 and max(in_memory) < 60
 
 
 def as_written(source, frame):
     """The planes that an encoder is given of a frame, if it takes those of the source."""
     clip = probe_video(source)
-    stream = SimpleNamespace(codec_context=SimpleNamespace(pix_fmt=clip.pixels.replace("yuvj", "yuv")))
-    image = video_write._encoder_frame(frame, clip, stream, av.video.reformatter.VideoReformatter())
+    image = to_encoder_frame(frame, clip, clip.pixel_format.replace("yuvj", "yuv"), VideoReformatter())
     assert (image.pts, image.duration, image.color_range) == (
         frame.pts,
         frame.duration,
@@ -702,7 +697,7 @@ def test_a_picture_is_new_in_its_boxes_and_as_the_file_has_it_elsewhere(tmp_path
     before = [plane.copy() for plane in old]
     frame.rgb[top:bottom, left:right] = 30, 90, 200
     whole = as_written(source, frame)
-    part = as_written(source, dataclasses.replace(frame, new=(box,)))
+    part = as_written(source, dataclasses.replace(frame, changed_boxes=(box,)))
     for some, all_, was in zip(part, whole, old, strict=True):
         here = whole_blocks(box, was, old[0])
         inside = some[here][1:-1, 1:-1]  # at its edge the colours of whole pictures mix with those beyond
@@ -718,10 +713,13 @@ def test_boxes_that_overlap_are_all_new_and_without_any_nothing_is(tmp_path):
     frame = next(read_frames(source, source=True))
     old = frame_planes(frame.source)
     frame.rgb[8:40, 8:40] = 30, 90, 200
-    for plane, was in zip(as_written(source, dataclasses.replace(frame, new=())), old, strict=True):
+    for plane, was in zip(as_written(source, dataclasses.replace(frame, changed_boxes=())), old, strict=True):
         np.testing.assert_array_equal(plane, was)
     boxes = (8, 8, 30, 40), (21, 8, 40, 40)
-    part, whole = as_written(source, dataclasses.replace(frame, new=boxes)), as_written(source, frame)
+    part, whole = (
+        as_written(source, dataclasses.replace(frame, changed_boxes=boxes)),
+        as_written(source, frame),
+    )
     for some, all_ in zip(part, whole, strict=True):
         np.testing.assert_array_equal(some[8:40, 8:40], all_[8:40, 8:40])
 
@@ -733,7 +731,7 @@ def test_a_box_in_which_nothing_was_changed_is_not_seen(tmp_path, pixels):
     shot = np.stack([60 + x, 70 + y, 150 - x // 2 - y // 4], axis=2).astype(np.uint8)
     source = film(tmp_path / "a.mkv", [shot] * 2, pixels=pixels)
     frame = next(read_frames(source, source=True))
-    new = as_written(source, dataclasses.replace(frame, new=((0, 0, 128, 96),)))
+    new = as_written(source, dataclasses.replace(frame, changed_boxes=((0, 0, 128, 96),)))
     for plane, was in zip(new, frame_planes(frame.source), strict=True):
         assert np.abs(plane - was).max() <= 1
         assert abs((plane - was).mean()) < 0.1
@@ -744,7 +742,7 @@ def test_a_picture_that_is_new_in_part_is_written(tmp_path):
     drawn = []
     for frame in read_frames(source, source=True):
         frame.rgb[20:30, 20:40] = 30, 90, 200
-        drawn.append(dataclasses.replace(frame, new=((20, 20, 40, 30),)))
+        drawn.append(dataclasses.replace(frame, changed_boxes=((20, 20, 40, 30),)))
     written = write_video(probe_video(source), tmp_path / "b.mp4", drawn, quality=100)
     assert written.frames == 3
     assert apart(drawn, read_frames(tmp_path / "b.mp4")) < 2
@@ -770,7 +768,7 @@ def test_what_cannot_be_written_as_the_file_has_it_is_written_whole(tmp_path, si
     assert all(frame.source is None for frame in shots)
     assert apart(plain, shots) == 0
     write_video(probe_video(source), tmp_path / "b.mkv", plain)
-    new = [dataclasses.replace(frame, new=()) for frame in shots]
+    new = [dataclasses.replace(frame, changed_boxes=()) for frame in shots]
     write_video(probe_video(source), tmp_path / "c.mkv", new)
     assert apart(read_frames(tmp_path / "b.mkv"), read_frames(tmp_path / "c.mkv")) == 0
 
@@ -781,19 +779,16 @@ def test_pictures_of_another_size_than_the_first_are_written_whole(tmp_path):
     joined.write_bytes(b"".join(path.read_bytes() for path in small))
     shots = list(read_frames(joined, broken=[], source=True))
     assert shots[0].source is not None and shots[-1].source is None
-    new = [dataclasses.replace(frame, new=()) for frame in shots]
+    new = [dataclasses.replace(frame, changed_boxes=()) for frame in shots]
     assert write_video(probe_video(joined), tmp_path / "b.mp4", new).frames == len(shots)
     assert apart(shots, read_frames(tmp_path / "b.mp4")) < 5
 
 
 def test_pixels_that_cannot_be_written_are_written_whole(tmp_path):
     source = film(tmp_path / "a.mkv", pictures(3), codec="ffv1", pixels="yuv422p")
-    shots = [dataclasses.replace(frame, new=()) for frame in read_frames(source, source=True)]
+    shots = [dataclasses.replace(frame, changed_boxes=()) for frame in read_frames(source, source=True)]
     assert shots[0].source is not None
-    stream = SimpleNamespace(codec_context=SimpleNamespace(pix_fmt="yuv420p"))
-    image = video_write._encoder_frame(
-        shots[0], probe_video(source), stream, av.video.reformatter.VideoReformatter()
-    )
+    image = to_encoder_frame(shots[0], probe_video(source), "yuv420p", VideoReformatter())
     assert image.format.name == "yuv420p"
 
 

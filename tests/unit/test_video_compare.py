@@ -16,14 +16,14 @@ from ksame.attack.embed import FaceEmbeddings
 from ksame.audit.report.page import page
 from ksame.audit.report.result import Report, VideoFigures
 from ksame.audit.report.wording import make_headline
-from ksame.audit.video.video_audit import _trimmed
+from ksame.audit.video.video_audit import _without_margins
 from ksame.audit.video.video_compare import (
     ComparedClip,
     FramePair,
-    _explained,
+    _explaining_tracks,
     _frame_pairs,
     _has_residual,
-    _is_published_unchanged,
+    _has_unchanged_track,
     concatenate_clips,
 )
 from ksame.audit.video.video_metrics import ClipPair, _metadata, _sound
@@ -55,12 +55,12 @@ def test_margins_in_time_of_a_track_are_left_out():
     state = np.array(["covered"] * 12 + ["seen"] * 3 + ["covered"] * 4)
     boxes = np.zeros((19, 4))
     whole = Track(5, boxes, state, np.zeros((19, MESH, 2), np.int16))
-    some = _trimmed(whole)
+    some = _without_margins(whole)
     assert (some.start, len(some)) == (5 + MARGIN_FRAMES, 15 - MARGIN_FRAMES), (
         "a face that hides longer is hidden, not away"
     )
     hidden = Track(5, boxes[:2], state[:2], whole.shape[:2])
-    assert _trimmed(hidden) is hidden
+    assert _without_margins(hidden) is hidden
 
 
 def test_frames_are_counted_on_from_clip_to_clip():
@@ -68,13 +68,13 @@ def test_frames_are_counted_on_from_clip_to_clip():
         [clip([0, 4], [[0, 0, 1, 1]] * 2, [[0], [1]]), clip([8], [[0, 0, 1, 1]], [[2]])]
     )
     assert whole.frame.tolist() == [0, 4, 17]
-    assert (whole.frames, whole.bare, whole.left) == ((18, 18), (1, 10), (2, 11))
+    assert (whole.frames, whole.unchanged_frames, whole.residual_frames) == ((18, 18), (1, 10), (2, 11))
 
 
 def test_the_nearest_track_that_holds_a_face_explains_it():
     tracks = [track([0, 0, 40, 40]), track([10, 10, 34, 34], frames=1)]
     faces = np.array([[14, 14, 30, 30], [14, 14, 30, 30], [60, 60, 70, 70.0]])
-    assert _explained(np.array([0, 2, 0]), faces, tracks).tolist() == [1, 0, -1]
+    assert _explaining_tracks(np.array([0, 2, 0]), faces, tracks).tolist() == [1, 0, -1]
 
 
 def test_a_place_where_a_track_says_there_is_a_face_must_not_be_as_it_was():
@@ -84,13 +84,13 @@ def test_a_place_where_a_track_says_there_is_a_face_must_not_be_as_it_was():
     covered[5:45, 5:45] = 0
     tracks = [track([5, 5, 45, 45])]
     nothing = np.zeros(0, np.intp)
-    assert _is_published_unchanged(1, (old, old), tracks, nothing)
-    assert not _is_published_unchanged(1, (old, covered), tracks, nothing)
-    assert not _is_published_unchanged(1, (old, old), tracks, np.array([0])), (
+    assert _has_unchanged_track(1, (old, old), tracks, nothing)
+    assert not _has_unchanged_track(1, (old, covered), tracks, nothing)
+    assert not _has_unchanged_track(1, (old, old), tracks, np.array([0])), (
         "a face that was found is looked at by itself"
     )
-    assert not _is_published_unchanged(1, (old, old), [track([5, 5, 45, 45], keep=True)], nothing)
-    assert not _is_published_unchanged(7, (old, old), tracks, nothing)
+    assert not _has_unchanged_track(1, (old, old), [track([5, 5, 45, 45], keep=True)], nothing)
+    assert not _has_unchanged_track(7, (old, old), tracks, nothing)
 
 
 def test_what_became_of_the_sound_is_said(tmp_path):
@@ -115,8 +115,8 @@ def test_a_smaller_copy_is_compared_at_the_size_of_the_original(tmp_path):
     moments = [*_frame_pairs(large, small, 2, counts)]
     assert counts == [5, 4]
     assert [(m.frame, m.new.shape) for m in moments] == [(0, (48, 64, 3)), (2, (48, 64, 3))]
-    assert moments[0].earlier is None
-    assert [image.shape for image in moments[1].earlier] == [(48, 64)] * 2
+    assert moments[0].previous is None
+    assert [image.shape for image in moments[1].previous] == [(48, 64)] * 2
 
 
 def test_a_detector_that_sees_what_nothing_explains():
@@ -135,13 +135,13 @@ def film(**more):
         "seconds": (3.0, 2.9),
         "sound": "dropped",
         "metadata": ("title",),
-        "looked": 30,
+        "compared": 30,
         "faces": 50,
         "drawn": 30,
         "kept": 5,
         "people": 2,
         "visible": tuple(range(14)),
-        "left": (3,),
+        "residual": (3,),
         "blendshapes": {"jawOpen": (0.1, 0.2, 0.1, float("nan"))},
         "traces": {"smile": line, "jaw": line},
     }
@@ -151,26 +151,26 @@ def film(**more):
 def report(*films, left=0):
     table = pd.DataFrame(columns=["measure", "original", "deidentified", "slice"])
     certificate = {"method": "shift", "kind": "none", "bound": 1.0, "claim": str(NONE), "files": {}}
-    return Report(certificate, (), (), "", (), table, {}, left, films=films)
+    return Report(certificate, (), (), "", (), table, {}, left, videos=films)
 
 
 def test_the_page_tells_what_became_of_a_video():
     html = page(report(film()))
     words = re.sub(r"<[^>]+>", " ", html)
     for said in (
-        "88 pictures, before 90",
-        "2.9 s, before 3",
+        "88 frames, originally 90",
+        "2.9 s, originally 3",
         "dropped",
         "title",
         "5 stay visible on request",
     ):
         assert said in words
-    assert "in 14 pictures: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ..." in words
-    assert "A face that nothing explains" in words
+    assert "in 14 frames: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ..." in words
+    assert "Unexplained face" in words
     assert "smile" in html
-    same = page(report(film(frames=(9, 9), metadata=(), visible=(), left=(), traces={})))
-    assert "9 pictures, as before" in same
-    assert "nothing explains" not in same
+    same = page(report(film(frames=(9, 9), metadata=(), visible=(), residual=(), traces={})))
+    assert "9 frames, unchanged" in same
+    assert "Unexplained" not in same
 
 
 def test_faces_that_can_be_seen_are_in_the_first_sentence():

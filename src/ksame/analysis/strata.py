@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +14,13 @@ from ksame.core.context import Context
 from ksame.core.errors import UsageError
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import FRAME
-from ksame.models.attributes import Attributes, age_band, predict_face_attributes
+from ksame.models.attributes import Attributes, age_bands, predict_face_attributes
 from ksame.partition import make_strata
 from ksame.spaces.appearance import landmarks_on_frame
 
 PREDICTED_LABELS = ("gender", "age", "expression")
 ATTRIBUTE_WEIGHTS = ("gender", "age", "emotion")  # the weights by which they are
+BLOCK_FACES = 8  # faces that a worker looks at in one task
 
 
 class PredictedAttributes(NamedTuple):
@@ -29,14 +31,19 @@ class PredictedAttributes(NamedTuple):
     expression: NDArray[np.str_]
 
 
+def check_label(select: str, labels: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse, before the long work, a column to select by that there is not."""
+    columns = (*labels, *PREDICTED_LABELS)
+    if select not in columns:
+        raise UsageError(f"There is no column to select by {select!r}: choose one of {', '.join(columns)}.")
+
+
 def predict_attributes(people: IdentifiedPhotos, context: Context) -> PredictedAttributes:
     """Predict gender, age band and expression of every face; a set is looked at once."""
-
-    def predict() -> PredictedAttributes:
-        male, years, expression = _predict(people.faces, context)
-        return PredictedAttributes(*_per_person(people.faces, male, years), expression)
-
-    return people.column("attributes", predict)
+    if "attributes" not in people.predicted:
+        people.predicted["attributes"] = _predict(people.faces, context)
+    predicted: PredictedAttributes = people.predicted["attributes"]
+    return predicted
 
 
 def select_label(people: IdentifiedPhotos, select: str, context: Context) -> NDArray[Any]:
@@ -78,7 +85,7 @@ def default_strata(
         part, merges = make_strata(
             codes[rows], min_people, label=bands, subjects=faces.subject[rows], small="merge"
         )
-        label[rows] = [f"{value} {number}" for number in part]
+        label[rows] = np.char.add(f"{value} ", part.astype(str))
         notes += map(str, merges)
     part, merges = make_strata(
         codes, min_people, label=label.astype(str), subjects=faces.subject, small="merge"
@@ -86,27 +93,17 @@ def default_strata(
     return part, (*notes, *map(str, merges))
 
 
-def _predict(faces: FaceSet, context: Context) -> tuple[FloatArray, FloatArray, NDArray[np.str_]]:
-    """Return how male, how old and with what expression each face appears."""
+def _predict(faces: FaceSet, context: Context) -> PredictedAttributes:
+    """Return what each face is taken for; gender and age are those of most photos of a person."""
     points = landmarks_on_frame(faces) * faces.rgb.shape[2] / FRAME.width
-    blocks = [slice(start, start + 8) for start in range(0, len(faces), 8)]
+    blocks = [slice(start, start + BLOCK_FACES) for start in range(0, len(faces), BLOCK_FACES)]
 
     def look(block: slice) -> Attributes:
         return predict_face_attributes(faces.rgb[block], points[block])
 
-    seen = list(context.map(look, blocks, stage="predicting gender and age"))
-    male, years, expression = (
-        np.concatenate([getattr(part, name) for part in seen])
-        for name in ("gender_score", "age", "expression")
-    )
-    return male, years, expression
-
-
-def _per_person(
-    faces: FaceSet, male: FloatArray, years: FloatArray
-) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
-    """Return apparent gender and age band (n,), the same for all photos of one person."""
-    _, who = np.unique(faces.subject, return_inverse=True)
-    count = np.bincount(who)
-    gender = np.where((np.bincount(who, male) / count)[who] > 0.5, "male", "female")
-    return gender, np.array([age_band(age) for age in (np.bincount(who, years) / count)[who]])
+    parts = list(context.map(look, blocks, stage="predicting gender and age"))
+    seen = Attributes.join(parts)
+    _, who, photos = np.unique(faces.subject, return_inverse=True, return_counts=True)
+    male, years = np.bincount(who, seen.gender_score) / photos, np.bincount(who, seen.age) / photos
+    gender = np.where(male[who] > 0.5, "male", "female")
+    return PredictedAttributes(gender, age_bands(years)[who], seen.expression)

@@ -1,13 +1,22 @@
-"""Attacks on a release: what recognisers make of it. An attacker sees pictures, and knows the method."""
+"""Attacks on a release. An attacker sees images and knows the method, and tries to name the people."""
 
 from __future__ import annotations
 
-from ksame.attack.attacks import automatic_parrot, enhancement, group, naive, parrot, reconstruction, reverse
-from ksame.attack.groups import intersection, top_guesses
-from ksame.attack.score import Result
+from ksame.attack.attacks import (
+    automatic_parrot,
+    enhancement,
+    group,
+    intersection,
+    naive,
+    parrot,
+    reconstruction,
+    reverse,
+    top_guesses,
+)
+from ksame.attack.score import AttackResult
 
 __all__ = [
-    "Result",
+    "AttackResult",
     "automatic_parrot",
     "enhancement",
     "group",

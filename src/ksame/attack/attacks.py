@@ -1,68 +1,59 @@
-"""Attacks on codes or on pictures: what is compared with what [N 5.2, G6 6.2, S 6.3].
+"""Every attack, on embeddings or on images: what is compared with what [N 5.2, G6 6.2, S 6.3].
 
 >>> import numpy as np
 >>> from ksame.attack import naive
 >>> faces = np.eye(4)
->>> hidden = np.repeat([faces[:2].mean(axis=0), faces[2:].mean(axis=0)], 2, axis=0)
->>> naive(faces, faces).rank1, naive(faces, hidden, k=2).rank1
+>>> released = np.repeat([faces[:2].mean(axis=0), faces[2:].mean(axis=0)], 2, axis=0)
+>>> naive(faces, faces).rank1, naive(faces, released, k=2).rank1
 (1.0, 0.5)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ksame.attack.arguments import (
+from ksame.attack.compare import (
     FacesInput,
-    apply_method,
     as_codes_or_images,
     as_images,
-    check_one_per_face,
-    match_subjects,
-    resolve_bound,
+    check_several_people,
+    make_comparable,
 )
-from ksame.attack.degradation import (
-    Degradation,
-    Enhancer,
-    enhancing_recogniser,
-    estimate_degradation,
-    imitate_degradation,
-    sample_faces,
-)
+from ksame.attack.degradation import DegradationStudy, study_degradation
 from ksame.attack.embed import embed_faces
-from ksame.attack.groups import top_guesses
-from ksame.attack.recognisers import Recogniser, choose_recognisers, euclidean
-from ksame.attack.score import Result, Train, score
+from ksame.attack.recognisers import Recogniser
+from ksame.attack.score import MAX_RANK, AttackResult, Train, interval, score, verdict
 from ksame.core.arrays import FloatArray
-from ksame.core.errors import UsageError, WeightsError
-from ksame.io.sources import Source, read_pixels
-from ksame.models.recognisers import default_recogniser
+from ksame.core.errors import UsageError
+from ksame.core.partition_type import Partition
+from ksame.io.sources import Source
 
 
 class AttackOptions(TypedDict, total=False):
-    """What all attacks can be told.
+    """Options that all attacks share.
 
     Parameters
     ----------
     subjects, released_subjects : (n,), (m,)
-        Who each original and each released face is. By default row i of both is person i.
+        The person of each original and of each released face. By default row i of both is person i.
     recogniser : str, Recogniser or callable
-        Who looks: a name, a ``Recogniser``, or for codes a ``Train``. By default the best that is there,
-        and the Euclidean distance for codes.
+        What compares the faces: a name, a ``Recogniser``, or for embeddings a ``Train``. By default the
+        best recogniser that is available, and the Euclidean distance for embeddings.
     bound : float
-        The share of right guesses that was promised not to be exceeded.
+        The promised bound on the share of correct guesses.
     k : int
         Another way to say ``bound=1/k``.
     photos, released_photos : (n,), (m,)
-        Which photo each original is, and from which one each released face was made. With both, a face
-        is never compared with the photo it was made from.
+        The photo of each original, and the photo each released face was made from. With both, a face is
+        never compared with the photo it was made from.
     jobs : int
-        Pictures looked at side by side.
+        Number of parallel workers.
     """
 
     subjects: ArrayLike | None
@@ -75,12 +66,12 @@ class AttackOptions(TypedDict, total=False):
     jobs: int | None
 
 
-def naive(originals: FacesInput, released: FacesInput, **options: Unpack[AttackOptions]) -> Result:
-    """Look for released faces among originals, as if nothing had been done to them [N 5.2].
+def naive(originals: FacesInput, released: FacesInput, **options: Unpack[AttackOptions]) -> AttackResult:
+    """Search the originals for released faces, as if these had not been changed [N 5.2].
 
     Parameters
     ----------
-    originals, released : (n, d) array or n pictures
+    originals, released : (n, d) array or n images
         The gallery, and the probes.
     **options
         See ``AttackOptions``.
@@ -88,12 +79,12 @@ def naive(originals: FacesInput, released: FacesInput, **options: Unpack[AttackO
     return _attack("naive", originals, released, **options)
 
 
-def reverse(originals: FacesInput, released: FacesInput, **options: Unpack[AttackOptions]) -> Result:
-    """Look for originals among released faces [N 5.2]; see ``naive``.
+def reverse(originals: FacesInput, released: FacesInput, **options: Unpack[AttackOptions]) -> AttackResult:
+    """Search the released faces for originals [N 5.2]; see ``naive``.
 
-    A recogniser that trains does so on the released faces, and so learns to overlook what was done.
+    A recogniser that learns does so on the released faces, and so learns to ignore what was done to them.
     """
-    return _attack("reverse", originals, released, backwards=True, **options)
+    return _attack("reverse", originals, released, is_reverse=True, **options)
 
 
 def parrot(
@@ -103,17 +94,17 @@ def parrot(
     *,
     others: FacesInput | None = None,
     **options: Unpack[AttackOptions],
-) -> Result:
-    """Do to the originals what was done to the released faces, then look for these [N 5.2].
+) -> AttackResult:
+    """De-identify the originals in the same way, then search them for the released faces [N 5.2].
 
-    A recogniser that trains does so on the attacker's own de-identified faces.
+    A recogniser that learns does so on the attacker's own de-identified faces.
 
     Parameters
     ----------
     originals, released : see ``naive``
     method : callable
-        From codes or pictures to as many de-identified ones; run afresh by the attacker. It may
-        return a guarantee beside them, as those of ``ksame.replace`` do.
+        From embeddings or images to as many de-identified ones; the attacker runs it anew. It may return a
+        guarantee as well, as the functions of ``ksame.replace`` do.
     others : optional
         Other photos of the same people for the method to work on; ``subjects`` and ``photos`` are theirs.
         By default the originals.
@@ -124,66 +115,16 @@ def parrot(
     >>> parrot(faces, -faces, lambda x: -x).rank1
     1.0
     """
-    mine = originals if others is None else others
-    known = as_codes_or_images(mine, "originals")
-    places = _face_meshes(known, options.get("jobs")) if isinstance(known, list) else None
-    return _attack("parrot", apply_method(method, mine), released, places=places, **options)
-
-
-def automatic_parrot(originals: FacesInput, released: FacesInput, **options: Unpack[AttackOptions]) -> Result:
-    """Find out how far released faces are pixelated or blurred, do so to the originals, and look [G6 6.2.1].
-
-    Where neither is found this is the naive attack.
-
-    Parameters
-    ----------
-    originals, released : pictures, see ``naive``
-    """
-    photos, places, found, _ = _estimate_degradation(originals, released, options.get("jobs"))
-    mimic = [
-        Source(photo.name, partial(imitate_degradation, found, photo, places[i])) if i in places else photo
-        for i, photo in enumerate(photos)
-    ]
-    return _attack("automatic parrot", mimic, released, places=places, **options)
-
-
-def enhancement(originals: FacesInput, released: FacesInput, **options: Unpack[AttackOptions]) -> Result:
-    """Find out how far released faces are pixelated or blurred, sharpen them, and look [G6 6.2.2].
-
-    What sharp faces are like is learnt from the originals. Where nothing is found to undo, this is the
-    naive attack.
-
-    Parameters
-    ----------
-    originals, released : pictures, see ``naive``
-    """
-    photos, places, found, sharp = _estimate_degradation(originals, released, options.get("jobs"))
-    enhance = Enhancer.fit(sharp, found) if found.kind and len(sharp) > 1 else None
-    return _attack("enhancement", photos, released, places=places, enhance=enhance, **options)
-
-
-def _estimate_degradation(
-    originals: FacesInput, released: FacesInput, jobs: int | None
-) -> tuple[list[Source], dict[int, FloatArray], Degradation, NDArray[np.uint8]]:
-    """Return the originals, where their faces are, what was done to the released, and some sharp faces."""
-    photos, published = as_images(originals), as_images(released)
-    places = _face_meshes(photos, jobs)
-    sharp = sample_faces(photos, places=places, jobs=jobs)
-    alike = len(photos) == len(published)
-    found = estimate_degradation(sample_faces(published, places=places if alike else None, jobs=jobs), sharp)
-    return photos, places, found, sharp
-
-
-def _face_meshes(photos: list[Source], jobs: int | None) -> dict[int, FloatArray]:
-    """Return the mesh (1, 468, 2) of the largest face in each photo that has one."""
-    seen = embed_faces(photos, [], jobs=jobs)
-    return {i: seen.points[[row]] for i, row in enumerate(seen.largest(len(photos))) if row >= 0}
+    own = originals if others is None else others
+    known = as_codes_or_images(own, "originals")
+    meshes = _largest_meshes(known, options.get("jobs")) if isinstance(known, list) else None
+    return _attack("parrot", _apply_method(method, own), released, meshes=meshes, **options)
 
 
 def reconstruction(
     originals: FacesInput, released: FacesInput, undo: Callable[[Any], Any], **options: Unpack[AttackOptions]
-) -> Result:
-    """Undo what was done to the released faces, then look for them among the originals.
+) -> AttackResult:
+    """Undo the de-identification of the released faces, then search the originals for them.
 
     Parameters
     ----------
@@ -198,13 +139,63 @@ def reconstruction(
     >>> naive(faces, 10 - faces).rank1, reconstruction(faces, 10 - faces, lambda x: 10 - x).rank1
     (0.0, 1.0)
     """
-    return _attack("reconstruction", originals, apply_method(undo, released), **options)
+    return _attack("reconstruction", originals, _apply_method(undo, released), **options)
+
+
+def automatic_parrot(
+    originals: FacesInput, released: FacesInput, **options: Unpack[AttackOptions]
+) -> AttackResult:
+    """Estimate how strongly released faces are pixelated or blurred, and imitate it [G6 6.2.1].
+
+    Where neither is found this is the naive attack.
+
+    Parameters
+    ----------
+    originals, released : images, see ``naive``
+    """
+    study = _study(originals, released, options.get("jobs"))
+    return _attack("automatic parrot", study.imitations(), released, meshes=study.meshes, **options)
+
+
+def enhancement(
+    originals: FacesInput, released: FacesInput, **options: Unpack[AttackOptions]
+) -> AttackResult:
+    """Estimate how strongly released faces are pixelated or blurred, and sharpen them [G6 6.2.2].
+
+    A prior of sharp faces is learnt from the originals. Where there is nothing to undo, this is the naive
+    attack.
+
+    Parameters
+    ----------
+    originals, released : images, see ``naive``
+    """
+    study = _study(originals, released, options.get("jobs"))
+    view = study.sharpening()
+    return _attack(
+        "enhancement", study.originals, released, meshes=study.meshes, released_view=view, **options
+    )
+
+
+def _study(originals: FacesInput, released: FacesInput, jobs: int | None) -> DegradationStudy:
+    """Return what an attacker learns of the pixelation or blur of released images."""
+    photos, published = as_images(originals), as_images(released)
+    meshes = _largest_meshes(photos, jobs)
+    are_parallel = len(photos) == len(published)
+    return study_degradation(
+        photos, published, meshes, released_meshes=meshes if are_parallel else None, jobs=jobs
+    )
+
+
+def _largest_meshes(photos: list[Source], jobs: int | None) -> dict[int, FloatArray]:
+    """Return the mesh (1, 468, 2) of the largest face in each photo that has one."""
+    faces = embed_faces(photos, [], jobs=jobs)
+    return {i: faces.points[[row]] for i, row in enumerate(faces.largest(len(photos))) if row >= 0}
 
 
 def group(
     originals: FacesInput, released: FacesInput, guesses: int | None = None, **options: Unpack[AttackOptions]
-) -> Result:
-    """Name the group, not the person: the attack succeeds if he is among the nearest few people.
+) -> AttackResult:
+    """Name the group, not the person: a guess is right if the person is among the nearest few.
 
     Parameters
     ----------
@@ -215,14 +206,33 @@ def group(
     Examples
     --------
     >>> faces = np.eye(4)
-    >>> hidden = np.repeat([faces[:2].mean(axis=0), faces[2:].mean(axis=0)], 2, axis=0)
-    >>> group(faces, hidden, 2).rank1
+    >>> released = np.repeat([faces[:2].mean(axis=0), faces[2:].mean(axis=0)], 2, axis=0)
+    >>> group(faces, released, 2).rank1
     1.0
     """
-    several = options.get("k") if guesses is None else guesses
-    if several is None:
+    number = options.get("k") if guesses is None else guesses
+    if number is None:
         raise UsageError("How many people may be named? Give guesses, or k.")
-    return top_guesses(naive(originals, released, **options), several)
+    return top_guesses(naive(originals, released, **options), number)
+
+
+def top_guesses(result: AttackResult, guesses: int) -> AttackResult:
+    """Return what an attack achieves that may name several people: with m guesses m times the bound."""
+    if not 1 <= guesses <= MAX_RANK:
+        raise UsageError(f"guesses must be in [1, {MAX_RANK}]. Got {guesses}.")
+    rate = float(result.cmc[min(guesses, len(result.cmc)) - 1])
+    low, high = interval(rate * result.people, result.people)
+    bound = min(1.0, guesses * result.bound)
+    return replace(
+        result,
+        attack="group",
+        rank1=rate,
+        low=low,
+        high=high,
+        chance=min(1.0, guesses * result.chance),
+        bound=bound,
+        verdict=verdict(low, high, bound if bound < 1 else None),
+    )
 
 
 def _attack(
@@ -230,118 +240,131 @@ def _attack(
     originals: FacesInput,
     released: FacesInput,
     *,
-    backwards: bool = False,
-    places: Mapping[int, FloatArray] | None = None,
-    enhance: Callable[[NDArray[np.uint8]], NDArray[np.uint8]] | None = None,
-    subjects: ArrayLike | None = None,
-    released_subjects: ArrayLike | None = None,
-    recogniser: str | Recogniser | Train | None = None,
+    is_reverse: bool = False,
+    meshes: Mapping[int, FloatArray] | None = None,
+    released_view: Callable[[Recogniser], Recogniser] | None = None,
     bound: float | None = None,
     k: int | None = None,
     photos: ArrayLike | None = None,
     released_photos: ArrayLike | None = None,
-    jobs: int | None = None,
-) -> Result:
-    """Bring originals and released faces to codes, and score one against the other."""
-    sides = [as_codes_or_images(originals, "originals"), as_codes_or_images(released, "released")]
-    who = match_subjects([len(side) for side in sides], subjects, released_subjects)
-    promise = resolve_bound(bound, k)
-    taken = [check_one_per_face(p, s, "photo") for p, s in zip((photos, released_photos), sides, strict=True)]
-    if isinstance(sides[0], list) != isinstance(sides[1], list):
-        raise UsageError("Both sides must be codes, or both pictures: one of each cannot be compared.")
-    old, new = sides
-    if isinstance(old, list) and isinstance(new, list):
-        looker = resolve_recogniser(recogniser)
-        eyes = looker, enhancing_recogniser(looker, enhance) if enhance else looker
-        alike = len(old) == len(new) and bool((who[0] == who[1]).all())
-        codes, train, name = _embed_sides((old, new), eyes, places or {}, alike, jobs)
-    else:
-        codes, train, name = _comparable_codes([np.asarray(old), np.asarray(new)], recogniser)
-    a, b = (1, 0) if backwards else (0, 1)
+    **options: Any,
+) -> AttackResult:
+    """Bring originals and released faces to embeddings, and score one side against the other."""
+    promised = _resolve_bound(bound, k)
+    faces = make_comparable(originals, released, meshes=meshes, released_view=released_view, **options)
+    taken = photos, released_photos
+    for side, codes in zip(taken, faces.codes, strict=True):
+        if side is not None and len(np.asarray(side)) != len(codes):
+            raise UsageError(f"Each face needs one photo. Got {len(np.asarray(side))} for {len(codes)}.")
+    gallery, probe = (1, 0) if is_reverse else (0, 1)
     return score(
-        train,
-        codes[a],
-        codes[b],
-        who[a],
-        who[b],
+        faces.train,
+        faces.codes[gallery],
+        faces.codes[probe],
+        faces.subjects[gallery],
+        faces.subjects[probe],
         attack=attack,
-        recogniser=name,
-        bound=promise,
-        gallery_photos=taken[a],
-        probe_photos=taken[b],
+        recogniser=faces.recogniser,
+        bound=promised,
+        gallery_photos=taken[gallery],
+        probe_photos=taken[probe],
     )
 
 
-def _comparable_codes(
-    codes: list[FloatArray], recogniser: str | Recogniser | Train | None
-) -> tuple[list[FloatArray], Train, str]:
-    """Return the codes of both sides, checked, and who compares them."""
-    if codes[0].shape[1] != codes[1].shape[1]:
-        widths = " and ".join(str(side.shape[1]) for side in codes)
-        raise UsageError(f"Both sides must have codes of the same length. Got {widths} numbers a face.")
-    if recogniser is None:
-        return codes, euclidean, "euclidean"
-    if isinstance(recogniser, str | Recogniser):
-        who = resolve_recogniser(recogniser)
-        return codes, who.train, who.name
-    return codes, recogniser, getattr(recogniser, "__name__", "recogniser")
+def _apply_method(method: Callable[[Any], Any], faces: Any) -> Any:
+    """Return the faces that a method makes, without a guarantee that may come with them."""
+    new = method(faces)
+    if isinstance(new, tuple) and len(new) == 2 and not isinstance(new[1], np.ndarray):
+        new = new[0]
+    if len(new) != len(faces):
+        raise UsageError(f"The method must return one face for each of {len(faces)}. Got {len(new)}.")
+    return new
 
 
-def _embed_sides(
-    sides: tuple[list[Source], list[Source]],
-    eyes: tuple[Recogniser, Recogniser],
-    places: Mapping[int, FloatArray],
-    alike: bool,
-    jobs: int | None,
-) -> tuple[list[FloatArray], Train, str]:
-    """Return what is kept of the largest face in each picture, NaN where there is none.
+def _resolve_bound(bound: float | None, k: int | None) -> float | None:
+    """Return the promised bound, which may be given in two ways."""
+    if bound is not None and k is not None:
+        raise UsageError("Give bound or k, not both: k is another way to say bound=1/k.")
+    if k is not None:
+        if k < 1:
+            raise UsageError(f"k must be at least 1. Got {k}.")
+        return 1 / k
+    if bound is not None and not 0 <= bound <= 1:
+        raise UsageError(f"bound must be in [0, 1]. Got {bound}.")
+    return bound
 
-    Whoever compares a photo with what was made of it can point at a face that no detector finds: it is
-    where it was. The rest of such a photo is left out, see ``embed_faces``.
+
+def intersection(
+    groups: ArrayLike | Partition,
+    other_groups: ArrayLike | Partition,
+    subjects: ArrayLike | None = None,
+    other_subjects: ArrayLike | None = None,
+    *,
+    bound: float | None = None,
+    k: int | None = None,
+) -> AttackResult:
+    """Compare two releases: a person in both can only be one of those who share both groups.
+
+    Parameters
+    ----------
+    groups, other_groups : (n,), (m,) or Partition
+        The group of each face in the two releases.
+    subjects, other_subjects : (n,), (m,), optional
+        The person of each face. By default row i of both is person i.
+    bound, k : see ``AttackOptions``
+
+    Examples
+    --------
+    >>> intersection([0, 0, 1, 1], [0, 1, 0, 1]).rank1
+    1.0
     """
-    before = embed_faces(sides[0], [eyes[0]], placed=places, jobs=jobs)
-    after = embed_faces(sides[1], [eyes[1]], jobs=jobs)
-    name, train = eyes[0].name, eyes[0].train
-    if not len(before) and not len(after):
-        # chance would look like protection: an attacker without a detector compares what he has
-        flat = _as_rows([*sides[0], *sides[1]])
-        return [*np.split(flat, [len(sides[0])])], euclidean, "pixels"
-    old, new = before.largest(len(sides[0])), after.largest(len(sides[1]))
-    codes = [before.rows(old).codes[name], after.rows(new).codes[name]]
-    lost = [i for i in np.flatnonzero(new < 0).tolist() if alike and old[i] >= 0 and _same_size(i, sides)]
-    if lost:
-        placed = {j: places[i] if i in places else before.points[[old[i]]] for j, i in enumerate(lost)}
-        again = embed_faces([sides[1][i] for i in lost], [eyes[1]], placed=placed, jobs=jobs)
-        codes[1][lost] = again.codes[name][again.largest(len(lost))]
-    return codes, train, name
+    one = _anonymity_sets(groups, subjects, default=subjects)
+    two = _anonymity_sets(other_groups, other_subjects, default=subjects)
+    both = [person for person in one if person in two]
+    if not both:
+        raise UsageError("The two releases have nobody in common: there is nothing to compare.")
+    check_several_people(len(both))
+    candidates = np.array([len(one[p] & two[p] & set(both)) for p in both])
+    ranks = np.arange(1, min(len(both), MAX_RANK) + 1)
+    cmc = np.minimum(ranks[:, None] / candidates, 1).mean(axis=1)
+    low, high = interval(float(cmc[0]) * len(both), len(both))
+    promised = _resolve_bound(bound, k)
+    return AttackResult(
+        attack="intersection",
+        recogniser="groups",
+        rank1=float(cmc[0]),
+        low=low,
+        high=high,
+        chance=1 / len(both),
+        bound=1.0 if promised is None else promised,
+        verdict=verdict(low, high, promised),
+        probes=len(both),
+        gallery=len(both),
+        people=len(both),
+        tpr=math.nan,  # there are no distances
+        cmc=cmc,
+    )
 
 
-def _same_size(i: int, sides: tuple[list[Source], list[Source]]) -> bool:
-    """Return whether a released picture is as large as its original."""
-    old, new = (read_pixels(side[i]).shape for side in sides)
-    return old == new
-
-
-def _as_rows(sources: Sequence[Source]) -> FloatArray:
-    """Return pictures of one size as rows of numbers."""
-    images = [read_pixels(source) for source in sources]
-    if len({image.shape for image in images}) > 1:
+def _anonymity_sets(
+    groups: ArrayLike | Partition, subjects: ArrayLike | None, *, default: ArrayLike | None
+) -> dict[Any, set[Any]]:
+    """Return for each person those who are in all groups of that person."""
+    if isinstance(groups, Partition):
+        labels, names = groups.labels, groups.subjects
+    else:
+        labels = np.asarray(groups).ravel()
+        names = np.arange(len(labels)) if default is None else np.asarray(default)
+    names = names if subjects is None else np.asarray(subjects)
+    if len(names) != len(labels):
         raise UsageError(
-            "No face was found in any picture, and they differ in size: what is there to compare?"
-            " Give photos that show faces, or codes (n, d)."
+            f"Each face needs a group and a subject. Got {len(labels)} groups and {len(names)} subjects."
         )
-    return np.stack(images).reshape(len(images), -1).astype(np.float64)
-
-
-def resolve_recogniser(recogniser: str | Recogniser | Train | None) -> Recogniser:
-    """Return the recogniser that is meant; None is the best that is there."""
-    if isinstance(recogniser, Recogniser):
-        return recogniser
-    if isinstance(recogniser, str):
-        return choose_recognisers(recogniser)[0][0]
-    if recogniser is None:
-        try:
-            return choose_recognisers(default_recogniser())[0][0]
-        except WeightsError:
-            return choose_recognisers("lbp")[0][0]  # which needs none
-    raise UsageError("A function that compares codes cannot look at pictures: give a Recogniser or its name.")
+    pairs = list(zip(labels.tolist(), names.tolist(), strict=True))
+    members: dict[Any, set[Any]] = {}
+    for label, person in pairs:
+        members.setdefault(label, set()).add(person)
+    candidates: dict[Any, set[Any]] = {}
+    for label, person in pairs:
+        candidates[person] = candidates.get(person, members[label]) & members[label]
+    return candidates

@@ -1,12 +1,12 @@
-"""Recognisers of the papers, from before the networks: eigenfaces, fisherfaces, LBP, HOG, LPQ.
+"""The classic recognisers of the papers: eigenfaces, fisherfaces, LBP, HOG, LPQ.
 
-All look at the same grey chip, 102 x 102 pixels: the face from the eyebrows to below the mouth, the
+All take the same grey chip, 102 x 102 pixels: the face from the eyebrows to below the mouth, the
 eyes 59 pixels apart, registered by eye centres and nose tip [N 2]. Hair and background are outside,
-but for what shows beside a narrow jaw: what those tell is for the attack on the background.
+except for what shows at the sides of a narrow jaw: what those reveal is measured by the background attack.
 
-A code is small, and a function of its own chip alone to the last bit. What is learnt is learnt from
-the gallery, in ``train``. Sizes and shares were chosen by the mean rank-1 on ORL, CSU and London
-together, so figures on these sets flatter the classic recognisers a little.
+A code is small, and a function of its own chip alone to the last bit. All learning is on the gallery,
+in ``train``. Sizes and shares were chosen by the mean rank-1 on ORL, CSU and London together, so
+figures on these sets flatter the classic recognisers a little.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from scipy.spatial.distance import cdist
 from ksame.attack.score import Match
 from ksame.core.arrays import FloatArray
 from ksame.core.geometry import crop, to_frame
-from ksame.spaces.eigen import principal
+from ksame.spaces.eigen import principal_components
 
-SIDE = 102  # px: less 2, 4 and 6 it is whole cells of HOG, LBP and LPQ
-# the middle of the inner face, (128, 180) on the canonical frame, at two thirds of its scale
+SIDE = 102  # px of a chip: minus 2, 4 and 6 it is a whole number of cells of HOG, LBP and LPQ
+# the centre of the inner face, (128, 180) on the canonical frame, at two thirds of its scale
 _INNER_FACE_MATRIX = np.array(
     [[2 / 3, 0, SIDE / 2 - 0.5 - 128 * 2 / 3], [0, 2 / 3, SIDE / 2 - 0.5 - 180 * 2 / 3]]
 )
-_TRAINING_FACES_MAX = 1000  # faces from which a space is learnt: [G5 5.2] take a fifth of theirs
-_BLOCK = 512  # gallery faces that are held as floats at a time
+_TRAINING_FACES_MAX = 1000  # faces that a subspace is learnt from: [G5 5.2] take a fifth of theirs
+_BLOCK = 512  # gallery faces held as floats at a time
 
 
 def chips(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.uint8]:
@@ -51,9 +51,9 @@ def chips(rgb: NDArray[np.uint8], points: FloatArray) -> NDArray[np.uint8]:
 
 
 def pixels(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return half-size pictures as rows Gamma (n, 2601) [N def. 2.2], their histograms equalised [S 5.4.1].
+    """Return half-size chips as rows Gamma (n, 2601) [N def. 2.2], their histograms equalised [S 5.4.1].
 
-    They stay bytes: eigenfaces and fisherfaces project them when they have seen the gallery.
+    They stay bytes: eigenfaces and fisherfaces project them once they have learnt from the gallery.
 
     Examples
     --------
@@ -79,8 +79,8 @@ _UNIFORM = np.where(_BIT_CHANGES <= 2, np.cumsum(_BIT_CHANGES <= 2) - 1, 58).ast
 def lbp(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return local binary patterns (n, 5782): 7 x 7 cells, radius 1 and 2, 59 uniform patterns [S 3.13].
 
-    Deviation: neighbours are the pixels of a square ring, not interpolated on a circle. They told
-    people apart as well, and no change of brightness or contrast moves the code at all.
+    Deviation: neighbours are the pixels of a square ring, not interpolated on a circle. They separated
+    people as well, and no change of brightness or contrast changes the code at all.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def _ring(chip: NDArray[np.uint8], radius: int) -> NDArray[np.uint8]:
 
 
 def _histograms(values: NDArray[np.uint8], bins: int, grid: int) -> NDArray[np.uint8]:
-    """Return how often each value occurs in each cell of a grid, row by row; cells are up to 255 pixels."""
+    """Return the histogram of each cell of a grid, row by row; cells are up to 255 pixels."""
     h, w = values.shape
     cell = np.arange(h)[:, None] * grid // h * grid + np.arange(w) * grid // w
     counts = np.bincount((cell * bins + values).ravel(), minlength=grid * grid * bins)
@@ -117,17 +117,17 @@ _CELL_PX, _ORIENTATIONS = 10, 16  # [S table 6.2]
 
 @cache
 def _gradients() -> tuple[NDArray[np.intp], FloatArray]:
-    """Return orientation and length of every gradient that bytes can have, by (255 + dy, 255 + dx)."""
+    """Return orientation and length of every gradient between bytes, indexed by (255 + dy, 255 + dx)."""
     dy, dx = np.mgrid[-255:256, -255:256]
-    turn = np.arctan2(dy, dx) / np.pi % 1  # without a sign: from dark to light as from light to dark
-    # the small margin: a diagonal lies on an edge, and must not fall here or there by the last bit
+    turn = np.arctan2(dy, dx) / np.pi % 1  # unsigned: from dark to light as from light to dark
+    # the small margin: a diagonal lies on the edge of a bin, and must not be assigned by rounding
     return (turn * _ORIENTATIONS + 1e-9).astype(np.intp) % _ORIENTATIONS, np.hypot(dy, dx)
 
 
 def hog(chips: NDArray[np.uint8]) -> FloatArray:
     """Return histograms of oriented gradients (n, 1600): cells of 10 x 10 pixels, 16 orientations [S 6.3].
 
-    Each cell is of unit length, or zero where the picture is flat; histograms are equalised.
+    Each cell is of unit length, or zero where the chip is flat; histograms are equalised.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def hog(chips: NDArray[np.uint8]) -> FloatArray:
 
 
 def _hog(chip: NDArray[np.uint8]) -> FloatArray:
-    """Return the histograms of one picture, each of unit length."""
+    """Return the histograms of one chip, each of unit length."""
     x = chip.astype(np.intp)
     at = 255 + x[2:, 1:-1] - x[:-2, 1:-1], 255 + x[1:-1, 2:] - x[1:-1, :-2]
     orientation, length = (table[at] for table in _gradients())
@@ -159,8 +159,8 @@ def _lpq_filters() -> FloatArray:
     """Return the 8 filters (8, M, M) of LPQ: the lowest frequencies in a window, decorrelated [S 3.3.2].
 
     The frequencies are (1, 0), (0, 1), (1, 1) and (1, -1) / M, real and imaginary parts. Neighbouring
-    pixels are taken to correlate by 0.9. Deviation: decorrelated by Cholesky's factor, which is unique,
-    not by eigenvectors, some of which have equal eigenvalues here and so are whatever a machine finds.
+    pixels are assumed to correlate by 0.9. Deviation: decorrelated by Cholesky's factor, which is unique,
+    not by eigenvectors, some of which have equal eigenvalues here and so depend on the machine.
     """
     y, x = (part.ravel() for part in np.mgrid[:_LPQ_WINDOW_PX, :_LPQ_WINDOW_PX] - _LPQ_WINDOW_PX // 2)
     phase = 2 * np.pi / _LPQ_WINDOW_PX * np.array([x, y, x + y, x - y])
@@ -171,7 +171,7 @@ def _lpq_filters() -> FloatArray:
 
 
 def lpq(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return local phase quantisation (n, 16384): 8 x 8 cells of 256 bins [S 3.3.2]; blur hardly moves it.
+    """Return local phase quantisation (n, 16384): 8 x 8 cells of 256 bins [S 3.3.2]; robust to blur.
 
     Deviation: cells of 12 x 12 pixels, not 10 x 10, so that they fill the chip.
 
@@ -184,25 +184,25 @@ def lpq(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _phases(chip: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the signs of the 8 coefficients of every pixel with a whole window, as one byte."""
+    """Return the signs of the 8 coefficients of every pixel with a complete window, as one byte."""
     half = _LPQ_WINDOW_PX // 2
     whole = np.s_[half : chip.shape[0] - half, half : chip.shape[1] - half]
     code = np.zeros(chip[whole].shape, np.uint8)
     for i, wave in enumerate(_lpq_filters()):
-        # not > 0: where the picture is flat rounding would choose
+        # not > 0: where the chip is flat, rounding would decide
         code |= (cv2.filter2D(chip, cv2.CV_64F, wave)[whole] > 1e-6).astype(np.uint8) << i
     return code
 
 
 def eigenfaces(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     """Return the Euclidean distance on the gallery's eigenfaces, 95 % of the variance [N fig. 9]."""
-    psi, v, _ = principal(_floats(_training_subset(gallery, subjects)[0]), keep=0.95)
+    psi, v, _ = principal_components(_floats(_training_subset(gallery, subjects)[0]), keep=0.95)
     return _nearest(gallery, psi, v)
 
 
 def mahalanobis(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     """Return the Mahalanobis distance on the gallery's eigenfaces, 98 % of the variance [G5 3.1]."""
-    psi, v, variance = principal(_floats(_training_subset(gallery, subjects)[0]), keep=0.98)
+    psi, v, variance = principal_components(_floats(_training_subset(gallery, subjects)[0]), keep=0.98)
     return _nearest(gallery, psi, v / np.sqrt(variance)[:, None])
 
 
@@ -211,12 +211,12 @@ def fisherfaces(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
 
     Deviation: textbooks keep n - c eigenfaces of n photos of c people, and take S_w as it is. With few
     photos of each that is hardly better than chance. Here the eigenfaces keep 98 % of the variance, and
-    S_w is mixed with the scatter of all, by as much as there are people for a photo: c / n. With one
-    photo of each person nothing can be learnt about what changes within people, c / n is 1, and the
-    distance is that of ``mahalanobis``.
+    S_w is shrunk towards the total scatter by the number of people per photo, c / n. With one photo of
+    each person nothing can be learnt about changes within people, c / n is 1, and the distance is that of
+    ``mahalanobis``.
     """
     some, who = _training_subset(gallery, subjects)
-    psi, v, _ = principal(_floats(some), keep=0.98)
+    psi, v, _ = principal_components(_floats(some), keep=0.98)
     if not len(v):  # all photos are equal
         return _nearest(gallery, psi, v)
     mix, s_b = _scatter(_project(some, psi, v), who)
@@ -226,7 +226,7 @@ def fisherfaces(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
 
 
 def _scatter(y: FloatArray, subjects: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
-    """Return S_w, mixed with the scatter of all, and S_b of centred codes (n, m), per degree of freedom."""
+    """Return S_w, shrunk to the total scatter, and S_b of centred codes (n, m), per degree of freedom."""
     _, who, count = np.unique(subjects, return_inverse=True, return_counts=True)
     n, c = len(y), len(count)
     means = np.zeros((c, y.shape[1]))
@@ -240,9 +240,7 @@ def _scatter(y: FloatArray, subjects: NDArray[Any]) -> tuple[FloatArray, FloatAr
 
 def chi_square(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
     """Return the chi-square distance of histograms, sum (p - q)^2 / (p + q) [S table 6.2]."""
-    return _blockwise_distance(
-        gallery, _chi_square, 32
-    )  # few enough for the processor's cache: four times as fast
+    return _blockwise_distance(gallery, _chi_square, 32)  # so few fit the processor's cache: 4 times as fast
 
 
 def _chi_square(p: FloatArray, q: FloatArray) -> FloatArray:
@@ -263,7 +261,7 @@ def cosine(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:
 def _blockwise_distance(
     gallery: NDArray[Any], distance: Callable[[FloatArray, FloatArray], FloatArray], size: int
 ) -> Match:
-    """Return a distance that holds a part of the gallery as floats at a time, and uses all cores."""
+    """Return a distance that holds one part of the gallery as floats at a time, and uses all cores."""
     starts = range(0, len(gallery), size)
 
     def match(probes: NDArray[Any]) -> FloatArray:
@@ -288,7 +286,7 @@ def _project(x: NDArray[Any], psi: FloatArray, axes: FloatArray) -> FloatArray:
 
 
 def _training_subset(gallery: NDArray[Any], subjects: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return all photos of as many people as a space needs, spread evenly over the names."""
+    """Return all photos of as many people as a subspace needs, spread evenly over the names."""
     who = np.unique(subjects, return_inverse=True)[1]
     some = who % -(-len(gallery) // _TRAINING_FACES_MAX) == 0
     return gallery[some], subjects[some]

@@ -1,7 +1,7 @@
-"""Pixelation and blur, found out, imitated and in part undone [G6 6.2].
+"""Estimate pixelation and blur, imitate them, and undo them in part [G6 6.2].
 
-All of it works on faces registered on the canonical frame. There the blocks of a pixelated face lie
-level, whatever its roll and size in the photo, and all published faces vote on how large they are.
+All of it works on faces registered on the canonical frame. There the blocks of a pixelated face are
+upright, whatever its roll and size in the photo, and all published faces vote on how large they are.
 Amounts are strengths as in ``ksame.methods.obscure``: blocks across the face, or sigma in distances between
 the eyes.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Literal, Self
+from functools import cache, partial
+from typing import Literal, NamedTuple, Self
 
 import cv2
 import numpy as np
@@ -21,49 +21,48 @@ from numpy.typing import NDArray
 from ksame.analysis.photos import select_usable
 from ksame.attack.recognisers import Recogniser
 from ksame.core.arrays import FloatArray
+from ksame.core.context import parallel_map
 from ksame.core.errors import InputError, UsageError
 from ksame.core.geometry import FRAME, register, to_frame, transform
-from ksame.core.parallel import parallel_map
-from ksame.io.sources import Source, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.methods.obscure import METHODS, obscure
 from ksame.methods.obscure.values import FACE_WIDTH
 from ksame.models.detectors import detect
-from ksame.spaces.eigen import principal
+from ksame.spaces.eigen import principal_components
 
 UInt8Image = NDArray[np.uint8]
 
-_INNER_FACE = np.s_[90:280, 50:206]  # of the frame: inside nearly every face
-_INNER_FACE_QUARTER = np.s_[27:62, 19:45]  # of a quarter of it: inside every face
+_INNER_FACE = np.s_[90:280, 50:206]  # rows and columns of the frame: inside nearly every face
+_INNER_FACE_QUARTER = np.s_[27:62, 19:45]  # of the frame at a quarter of its size: inside every face
 _RUN_TOLERANCE_GREY_LEVELS = 4.0  # values at most this far apart are one run: JPEG moves them by two or three
-_RUN_LENGTHS_PX = np.geomspace(3.5, 100, 300)  # px of the frame: runs that are looked for
+_RUN_LENGTHS_PX = np.geomspace(3.5, 100, 300)  # candidate lengths of a run, in pixels of the frame
 _RUN_WINDOW_RATIO = 1.1  # runs up to a tenth shorter or longer vote together
-_MIN_RUN_SHARE = (
-    0.2  # of the face in such runs; measured: below 0.11 in sharp faces, above 0.37 in pixelated ones
-)
-_WHOLE_BLOCK_TOLERANCE = (
-    0.06  # what a mesh fitted to blocks is wrong by: within it a whole number of blocks was meant
-)
-_MIN_BLUR_EYE_DISTANCES = 0.03  # less blur than this is how some cameras see
+# Least share of a face in runs of one length; measured: below 0.11 if sharp, above 0.37 if pixelated.
+_MIN_RUN_SHARE = 0.2
+# Relative error of a mesh fitted to blocks: within it a whole number of blocks was meant.
+_WHOLE_BLOCK_TOLERANCE = 0.06
+_MIN_BLUR_EYE_DISTANCES = 0.03  # some cameras blur this much
 _SAMPLE_FACES_MAX = 32  # faces that vote
 
 
 @dataclass(frozen=True)
 class Degradation:
-    """What was done to faces: ``pixelate``, ``blur`` or None, and how strongly."""
+    """How faces were degraded: ``pixelate``, ``blur`` or None, and how strongly."""
 
     kind: Literal["pixelate", "blur"] | None
     amount: float = 0.0
 
 
 def estimate_degradation(faces: UInt8Image, sharp: UInt8Image | None = None) -> Degradation:
-    """Find out how published faces were pixelated or blurred.
+    """Estimate how published faces were pixelated or blurred.
 
     Parameters
     ----------
     faces : (n, 320, 256, 3) uint8
         Published faces, registered; they vote.
     sharp : (m, 320, 256, 3) uint8, optional
-        Faces that nothing was done to: without them blur cannot be told from soft skin.
+        Original faces: without them blur cannot be distinguished from soft skin.
 
     Examples
     --------
@@ -90,37 +89,96 @@ def estimate_degradation(faces: UInt8Image, sharp: UInt8Image | None = None) -> 
 def sample_faces(
     sources: Sequence[Source],
     *,
-    places: Mapping[int, FloatArray] | None = None,
+    meshes: Mapping[int, FloatArray] | None = None,
     max_count: int = 200,
     jobs: int | None = None,
 ) -> UInt8Image:
-    """Return the faces of some pictures, evenly spread, registered: what ``estimate_degradation`` looks at.
+    """Return the registered faces of some images, evenly spread: the input of ``estimate_degradation``.
 
     Parameters
     ----------
-    places : mapping of int to (c, 468, 2), optional
-        Where faces are known to be, in pictures in which none is found.
+    meshes : mapping of int to (c, 468, 2), optional
+        Meshes of faces that are known, for images in which none is found.
     """
     some = range(0, len(sources), -(-len(sources) // max_count) or 1)
-    tasks = ((sources[i], (places or {}).get(i)) for i in some)
+    tasks = [(sources[i], (meshes or {}).get(i)) for i in some]
     with closing(parallel_map(_register_faces, tasks, jobs=jobs)) as results:
         return np.concatenate([np.zeros((0, FRAME.height, FRAME.width, 3), np.uint8), *results])
 
 
-def _register_faces(source: Source, place: FloatArray | None) -> UInt8Image:
-    """Return the faces of one picture."""
+def _register_faces(source: Source, known: FloatArray | None) -> UInt8Image:
+    """Return the registered faces of one image."""
     try:
         rgb = read_pixels(source)
     except InputError:
         return np.zeros((0, FRAME.height, FRAME.width, 3), np.uint8)
     points, good = select_usable(rgb, detect(rgb))
-    meshes = points[good] if len(good) or place is None else place
+    meshes = points[good] if len(good) or known is None else known
     views = [register(rgb, mesh) for mesh in meshes]
     return np.stack(views) if views else np.zeros((0, FRAME.height, FRAME.width, 3), np.uint8)
 
 
-def imitate_degradation(degradation: Degradation, source: Source, points: FloatArray) -> UInt8Image:
-    """Return a sharp photo as it would have been published [G6 6.2.1]."""
+class DegradationStudy(NamedTuple):
+    """What an attacker has and has learnt of the pixelation or blur of a release.
+
+    Parameters
+    ----------
+    originals : list of Source
+        The attacker's photos.
+    meshes : mapping of int to (c, 468, 2)
+        The meshes of their faces.
+    sharp : (m, 320, 256, 3) uint8
+        Some of these faces, registered.
+    degradation : Degradation
+        What was done to the release.
+    """
+
+    originals: list[Source]
+    meshes: Mapping[int, FloatArray]
+    sharp: UInt8Image
+    degradation: Degradation
+
+    def imitations(self) -> list[Source]:
+        """Return the attacker's photos degraded like the release, each when it is read [G6 6.2.1]."""
+        return [
+            Source(photo.name, partial(_imitate_degradation, self.degradation, photo, self.meshes[i]))
+            if i in self.meshes
+            else photo
+            for i, photo in enumerate(self.originals)
+        ]
+
+    def sharpening(self) -> Callable[[Recogniser], Recogniser] | None:
+        """Return what makes a recogniser sharpen faces first; None if there is nothing to undo."""
+        if self.degradation.kind is None or len(self.sharp) < 2:
+            return None
+        return partial(enhancing_recogniser, enhance=Enhancer.fit(self.sharp, self.degradation))
+
+
+def study_degradation(
+    originals: Sequence[Source],
+    released: Sequence[Source],
+    meshes: Mapping[int, FloatArray],
+    *,
+    released_meshes: Mapping[int, FloatArray] | None = None,
+    jobs: int | None = None,
+) -> DegradationStudy:
+    """Estimate the pixelation or blur of released images by comparison with the attacker's own photos.
+
+    Parameters
+    ----------
+    originals, released : sequence of Source
+        The attacker's photos, and the published images.
+    meshes, released_meshes : mapping of int to (c, 468, 2)
+        Meshes of the faces of both, as far as they are known.
+    jobs : int, optional
+        Number of parallel workers.
+    """
+    sharp = sample_faces(originals, meshes=meshes, jobs=jobs)
+    published = sample_faces(released, meshes=released_meshes, jobs=jobs)
+    return DegradationStudy(list(originals), meshes, sharp, estimate_degradation(published, sharp))
+
+
+def _imitate_degradation(degradation: Degradation, source: Source, points: FloatArray) -> UInt8Image:
     return apply_degradation(degradation, read_pixels(source), points)
 
 
@@ -132,7 +190,7 @@ def apply_degradation(degradation: Degradation, image: UInt8Image, points: Float
 
 
 def enhancing_recogniser(recogniser: Recogniser, enhance: Callable[[UInt8Image], UInt8Image]) -> Recogniser:
-    """Return a recogniser that sharpens faces, by an ``Enhancer``, before it looks [G6 6.2.2]."""
+    """Return a recogniser that sharpens faces, by an ``Enhancer``, before it embeds them [G6 6.2.2]."""
 
     def chips(rgb: UInt8Image, points: FloatArray) -> UInt8Image:
         if not len(points):
@@ -146,22 +204,22 @@ def enhancing_recogniser(recogniser: Recogniser, enhance: Callable[[UInt8Image],
 
 @dataclass(frozen=True, eq=False)
 class Enhancer:
-    """What makes degraded faces sharper, given what sharp faces look like [G6 6.2.2].
+    """Sharpen degraded faces by a prior that was learnt from sharp ones [G6 6.2.2].
 
     The published face is y = D x + n, with D the mean of each block or the blur. The sharp one is
-    x = m + Phi c, with c normal of the variances lambda that a gallery shows. The likeliest c is in
-    closed form (MAP); then x is mended until D x is y again (back-projection).
+    x = m + Phi c, with c normal of the variances lambda of a gallery. The most probable c has a closed
+    form (MAP); then x is corrected until D x equals y again (back-projection).
 
     Parameters
     ----------
     degradation : Degradation
-        What was done.
+        How the faces were degraded.
     mean : (h, w, 3)
         m, at half the frame's size: recognisers lose nothing by that.
     axes : (q, h w 3)
         Phi.
     gain : (q, o)
-        From what the o pixels of a face differ by from D m to the likeliest c.
+        From the differences of the o pixels of a face from D m to the most probable c.
     """
 
     degradation: Degradation
@@ -180,42 +238,42 @@ class Enhancer:
         sharp : (m, 320, 256, 3) uint8
             Faces, registered.
         degradation : Degradation
-            What was done to others, as ``estimate_degradation`` finds it.
+            How others were degraded, by ``estimate_degradation``.
         components : int
-            Most components of the prior.
+            Maximum number of components of the prior.
         noise : float
-            Standard deviation of n, from 0 to 255: what registration gets wrong is most of it.
+            Standard deviation of n in grey levels; most of it is the error of registration.
         """
         if len(sharp) < 2 or degradation.kind is None:
             raise UsageError("To enhance faces, two sharp ones and a known pixelation or blur are needed.")
         x = _half_size(sharp)
-        mean, phi, variance = principal(x.reshape(len(x), -1), keep=components)
+        mean, phi, variance = principal_components(x.reshape(len(x), -1), keep=components)
         d_phi = _degraded(phi.reshape(-1, *x.shape[1:]), degradation)[:, _inside()].reshape(len(phi), -1)
-        # the pixels of a block all say the same: together they are one observation
+        # the pixels of a block are equal: together they are one observation
         blocks = np.prod([np.trace(_degradation_matrix(side, degradation)) for side in x.shape[1:3]])
         weight = max(1.0, x[0, ..., 0].size / blocks)
         inner = d_phi @ d_phi.T / weight + noise**2 * np.diag(1 / variance)  # (q, q)
         return cls(degradation, mean.reshape(x.shape[1:]), phi, np.linalg.solve(inner, d_phi / weight))
 
     def __call__(self, faces: UInt8Image, *, rounds: int = 4) -> UInt8Image:
-        """Return sharper faces (n, 320, 256, 3), after some rounds of back-projection."""
+        """Return sharper faces (n, 320, 256, 3) after some rounds of back-projection."""
         blocks = self.degradation.kind == "pixelate"
-        seen = _half_size(faces)
-        y = _degraded(seen, self.degradation) if blocks else seen  # the mean of a block is the block
+        half = _half_size(faces)
+        y = _degraded(half, self.degradation) if blocks else half  # the mean of a block is the block
         rest = y - _degraded(self.mean[None], self.degradation)
         c = rest[:, _inside()].reshape(len(y), -1) @ self.gain.T  # (n, q)
-        x = self.mean + (c @ self.axes).reshape(seen.shape)
+        x = self.mean + (c @ self.axes).reshape(half.shape)
         for _ in range(rounds):
             rest = y - _degraded(x, self.degradation)
-            # what is missing, spread as D spreads it, but without the edges of blocks
+            # the residual, spread as D spreads it, but without the edges of blocks
             x = x + (_soften_blocks(rest, self.degradation) if blocks else _degraded(rest, self.degradation))
-        mixed = np.clip(seen + _oval() * (x - seen), 0, 255).astype(np.uint8)
+        mixed = np.clip(half + _oval() * (x - half), 0, 255).astype(np.uint8)
         size = FRAME.width, FRAME.height
         return np.stack([cv2.resize(face, size, interpolation=cv2.INTER_CUBIC) for face in mixed])
 
 
 def _degraded(images: FloatArray, degradation: Degradation) -> FloatArray:
-    """Return D x of half-size pictures (n, h, w, 3); D takes columns and rows one after the other."""
+    """Return D x of half-size images (n, h, w, 3); D is separable in rows and columns."""
     rows, columns = (_degradation_matrix(side, degradation) for side in images.shape[1:3])
     n, h, w, channels = images.shape
     down = rows @ images.reshape(n, h, w * channels)
@@ -238,7 +296,7 @@ def _clip_degradation(kind: Literal["pixelate", "blur"], amount: float) -> Degra
 
 
 def _estimate_block_size(faces: UInt8Image) -> tuple[float, float]:
-    """Return the length of run that most of the faces lie in, and how much of them does [G6 6.2.1]."""
+    """Return the most common length of runs, and the share of the faces in such runs [G6 6.2.1]."""
     inner = faces[:, *_INNER_FACE].astype(np.float32)
     votes = np.sort(
         np.concatenate([_edge_distances(f) for face in inner for f in (face, face.transpose(1, 0, 2))])
@@ -254,7 +312,7 @@ def _estimate_block_size(faces: UInt8Image) -> tuple[float, float]:
 
 
 def _edge_distances(face: FloatArray) -> FloatArray:
-    """Return the distances between neighbouring edges in the rows of a picture (h, w, 3).
+    """Return the distances between neighbouring edges in the rows of an image (h, w, 3).
 
     Registration spreads an edge over some pixels: together they are one, where most of the step is.
     """
@@ -274,7 +332,7 @@ def _edge_distances(face: FloatArray) -> FloatArray:
 def _estimate_blur_sigma(faces: UInt8Image, sharp: UInt8Image) -> float:
     """Return the blur that makes sharp faces as smooth as these, in distances between the eyes.
 
-    How rough a face is, the second moment of its spectrum, falls with sigma: halving finds it.
+    The roughness of a face, the second moment of its spectrum, falls with sigma: bisection finds sigma.
     """
     wanted = np.median([_roughness(face) for face in _quarter_size(faces)])
     models = _quarter_size(sharp)
@@ -288,28 +346,28 @@ def _estimate_blur_sigma(faces: UInt8Image, sharp: UInt8Image) -> float:
 
 
 def _quarter_size(faces: UInt8Image) -> list[FloatArray]:
-    """Return grey faces at a quarter of the size, where JPEG's noise does not count."""
+    """Return grey faces at a quarter of their size, where the noise of JPEG does not matter."""
     grey = [cv2.cvtColor(face, cv2.COLOR_RGB2GRAY).astype(np.float32) for face in faces]
     return [cv2.resize(face, FRAME.size(0.25), interpolation=cv2.INTER_AREA) for face in grey]
 
 
 def _roughness(face: FloatArray) -> float:
-    """Return the mean squared gradient of a small face where it is surely all face."""
+    """Return the mean squared gradient of a small face, inside the face."""
     dy, dx = np.gradient(face[_INNER_FACE_QUARTER])
     return float((dx**2 + dy**2).mean())
 
 
 def _half_size(faces: UInt8Image) -> NDArray[np.float32]:
-    """Return faces at half the frame's size, as numbers."""
+    """Return faces at half the frame's size, as floats."""
     size = FRAME.size(0.5)
     return np.stack([cv2.resize(f, size, interpolation=cv2.INTER_AREA) for f in faces]).astype(np.float32)
 
 
 def _degradation_matrix(side: int, degradation: Degradation) -> NDArray[np.float32]:
-    """Return what D does to one side of a half-size picture: weights (side, side)."""
+    """Return D along one side of a half-size image: weights (side, side)."""
     at = np.arange(side)
     if degradation.kind == "pixelate":
-        # a pixel here is two of the frame, whose squares begin at its corner: see obscure's cells
+        # a pixel here is two of the frame, whose cells begin at its corner: see obscure's cells
         cell = np.floor((2 * at + 1) / (FACE_WIDTH / degradation.amount))
         weights = (cell[:, None] == cell).astype(np.float32)
     else:
@@ -320,14 +378,14 @@ def _degradation_matrix(side: int, degradation: Degradation) -> NDArray[np.float
 
 
 def _soften_blocks(rest: FloatArray, degradation: Degradation) -> FloatArray:
-    """Return differences that are constant on blocks without their edges."""
-    sigma = FACE_WIDTH / degradation.amount / 4  # half a block of the half-size picture
+    """Return residuals that are constant on blocks without the edges between blocks."""
+    sigma = FACE_WIDTH / degradation.amount / 4  # half a block of the half-size image
     return np.stack([cv2.GaussianBlur(r, (0, 0), sigma) for r in rest])
 
 
 @cache
 def _oval() -> NDArray[np.float32]:
-    """Return where a face surely is, on the half-size frame, with a soft edge (h, w, 1)."""
+    """Return the inner face on the half-size frame as a matte (h, w, 1) with a soft edge."""
     oval = np.zeros(FRAME.size(0.5)[::-1], np.float32)
     cv2.ellipse(oval, (64, 92), (35, 48), 0, 0, 360, 1.0, -1)
     soft: NDArray[np.float32] = cv2.GaussianBlur(oval, (0, 0), 3)[..., None]

@@ -1,8 +1,9 @@
-"""What an attacker keeps of pictures: the codes of their faces, in memory only, never the pictures."""
+"""Find and embed the faces of images, for an attacker; kept in memory only, and never the pixels."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -14,38 +15,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.analysis.photos import select_usable
-from ksame.attack.background import BackgroundRecogniser
 from ksame.attack.recognisers import Recogniser
 from ksame.core.arrays import FloatArray, IntArray, ProgressCallback
+from ksame.core.context import parallel_map
 from ksame.core.errors import InputError
 from ksame.core.geometry import FRAME, MESH, register
-from ksame.core.parallel import parallel_map
-from ksame.io.sources import Source, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.models.detectors import detect
 from ksame.spaces import AppearanceSpace
 
 FeatureCallback = Callable[[NDArray[np.uint8], FloatArray], Mapping[str, NDArray[Any]]]
 """From a photo and meshes (n, 468, 2) to further columns, each (n, ...)."""
 
-_BATCH_IMAGES = 8  # pictures that a worker holds: enough for the networks, little enough for memory
+_BATCH_IMAGES = 8  # images that a worker holds: enough for the networks, little enough for memory
 
 
 @dataclass(frozen=True, eq=False)
 class FaceEmbeddings:
-    """n faces in m pictures, as parallel arrays.
+    """n faces in m images, as parallel arrays.
 
     Parameters
     ----------
     photo : (n,) int
-        The picture each face is in; faces of one picture stand together, the largest first.
+        The image each face is in; faces of one image are adjacent, the largest first.
     xyxy : (n, 4), points : (n, 468, 2)
-        Where they are, in pixels of their picture.
+        Their boxes and meshes, in pixels of their image.
     codes : mapping of str to (n, d)
-        What each recogniser keeps of them.
+        Their embeddings by each recogniser.
     features : mapping of str to (n, ...)
         What else was measured.
     failures : mapping of int to str
-        Pictures without a usable face, and why.
+        Images without a usable face, and why.
     """
 
     photo: IntArray
@@ -60,19 +61,59 @@ class FaceEmbeddings:
         return len(self.photo)
 
     def largest(self, images: int) -> IntArray:
-        """Return the row of the largest face in each of so many pictures; -1 where there is none."""
+        """Return the row of the largest face in each of so many images; -1 where there is none."""
         first = np.full(images, -1, np.intp)
-        first[self.photo[::-1]] = np.arange(len(self))[::-1]  # the last written is the first of its picture
+        first[self.photo[::-1]] = np.arange(len(self))[::-1]  # the last written is the first of its image
         return first
 
+    def by_size(self, images: Sequence[int]) -> IntArray:
+        """Return a row for each entry: the first of an image is its largest face, and so on; else -1."""
+        used: Counter[int] = Counter()
+        rows = []
+        for image in images:
+            faces = np.flatnonzero(self.photo == image)
+            rows.append(int(faces[used[image]]) if used[image] < len(faces) else -1)
+            used[image] += 1
+        return np.array(rows, np.intp)
+
+    def meshes_by_image(self, images: Sequence[int]) -> dict[int, FloatArray]:
+        """Return the meshes (c, 468, 2) that each image must show, given the image of each face; -1: none."""
+        where = np.where(self.photo >= 0, np.asarray(images, np.intp), -1)
+        return {int(i): self.points[where == i] for i in np.unique(where[where >= 0])}
+
+    def match_boxes(self, images: Sequence[int], boxes: FloatArray, *, in_place: bool) -> IntArray:
+        """Return the face at each box (n, 4) of an image, or its only or largest face; -1: none.
+
+        Parameters
+        ----------
+        images : sequence of int
+            The image of each box.
+        boxes : (n, 4) array
+            Where the faces were in the originals; NaN if unknown.
+        in_place : bool
+            Whether faces are surely where they were. Elsewhere, a face that is alone may be anywhere.
+        """
+        rows, expected = [], Counter(images)
+        for image, box in zip(images, boxes, strict=True):
+            faces = np.flatnonzero(self.photo == image)
+            if not len(faces) or (expected[image] == 1 and not (in_place and np.isfinite(box).all())):
+                rows.append(int(faces[0]) if len(faces) else -1)
+                continue
+            centre = (self.xyxy[faces, :2] + self.xyxy[faces, 2:]) / 2
+            distance = np.linalg.norm(centre - (box[:2] + box[2:]) / 2, axis=1)
+            nearest = int(np.nanargmin(distance)) if np.isfinite(distance).any() else -1
+            is_near = nearest >= 0 and distance[nearest] < (box[2] - box[0]) / 2
+            rows.append(int(faces[nearest]) if is_near else -1)
+        return np.array(rows, np.intp)
+
     def rows(self, index: IntArray) -> FaceEmbeddings:
-        """Return some faces; -1 is a face that was not found: its numbers are NaN."""
+        """Return some faces; -1 is a face that was not found: its values are NaN."""
         at = np.asarray(index, np.intp)
 
         def take(column: NDArray[Any]) -> NDArray[Any]:
             if not (at < 0).any():
                 return column[at]
-            # as floats, because only they have a NaN
+            # as floats, because only floats have a NaN
             rows = np.full((len(at), *column.shape[1:]), np.nan, np.result_type(column, np.float32))
             rows[at >= 0] = column[at[at >= 0]]
             return rows
@@ -94,40 +135,40 @@ def embed_faces(
     placed: Mapping[int, FloatArray] | None = None,
     jobs: int | None = None,
     progress: ProgressCallback | None = None,
-    stage: str = "looking at faces",
+    stage: str = "embedding faces",
 ) -> FaceEmbeddings:
-    """Look at every picture once, with all recognisers; equal ones are looked at once.
+    """Embed the faces of every image with all recognisers; equal images are read once.
 
     Parameters
     ----------
     sources : sequence of Source
-        The pictures.
+        The images.
     recognisers : sequence of Recogniser
-        Who looks.
+        Those that embed.
     features : callable, optional
         What else is measured on each face.
     placed : mapping of int to (c, 468, 2), optional
-        Where faces are known to be in a picture: an attacker can point at a face that a detector does not
-        see. Those that are pointed at come after those that are found.
+        Meshes of faces that are known to be in an image: an attacker can point at a face that no detector
+        finds. Those that are pointed at come after those that are found.
     jobs, progress : see ``ksame.analysis.photos.analyse_photos``
     stage : str
-        What the watch is told.
+        The stage that the progress callback gets.
     """
     placed = placed or {}
-    unlike, which = _distinct_images(sources, placed)
-    batches = [unlike[start : start + _BATCH_IMAGES] for start in range(0, len(unlike), _BATCH_IMAGES)]
-    tasks = (([(sources[i], placed.get(i)) for i in batch], recognisers, features) for batch in batches)
-    views: list[_ImageFaces] = []
+    distinct, inverse = _distinct_images(sources, placed)
+    batches = [distinct[start : start + _BATCH_IMAGES] for start in range(0, len(distinct), _BATCH_IMAGES)]
+    tasks = [([(sources[i], placed.get(i)) for i in batch], recognisers, features) for batch in batches]
+    images: list[_ImageFaces] = []
     with closing(parallel_map(_embed_batch, tasks, jobs=jobs)) as results:
         for result in results:
-            views += result
+            images += result
             if progress:
-                progress(stage, len(views), len(unlike))
-    return _concatenate([views[i] for i in which])
+                progress(stage, len(images), len(distinct))
+    return _concatenate([images[i] for i in inverse])
 
 
 class _ImageFaces(NamedTuple):
-    """One picture's faces."""
+    """The faces of one image."""
 
     xyxy: FloatArray
     points: FloatArray
@@ -141,15 +182,15 @@ def _embed_batch(
     recognisers: Sequence[Recogniser],
     features: FeatureCallback | None,
 ) -> list[_ImageFaces]:
-    """Find the faces of a few pictures, and have all recognisers look at all of them at once."""
+    """Find the faces of a few images, and embed all of them at once with each recogniser."""
     finds = [_find_faces(source, place, recognisers, features) for source, place in batch]
     ends = np.cumsum([len(points) for _, points, *_ in finds])[:-1]
     codes: dict[str, list[NDArray[Any]]] = {}
-    for i, who in enumerate(recognisers):
+    for i, one in enumerate(recognisers):
         chips = np.concatenate([chips[i] for _, _, chips, *_ in finds])
-        # codes of no face, for the shape and type, would need a face: ask with a blank one
-        made = who.codes(chips) if len(chips) else who.codes(np.zeros((1, *chips.shape[1:]), np.uint8))[:0]
-        codes[who.name] = np.split(made, ends)
+        # without a face, the shape and type of the embeddings are those of a blank chip
+        made = one.codes(chips) if len(chips) else one.codes(np.zeros((1, *chips.shape[1:]), np.uint8))[:0]
+        codes[one.name] = np.split(made, ends)
     return [
         _ImageFaces(xyxy, points, {name: parts[at] for name, parts in codes.items()}, more, reason)
         for at, (xyxy, points, _, more, reason) in enumerate(finds)
@@ -162,12 +203,12 @@ def _find_faces(
     recognisers: Sequence[Recogniser],
     features: FeatureCallback | None,
 ) -> tuple[FloatArray, FloatArray, list[NDArray[np.uint8]], Mapping[str, NDArray[Any]], str]:
-    """Return one picture's boxes, meshes, chips for each recogniser, further columns, and what was wrong."""
+    """Return an image's boxes, meshes, chips for each recogniser, further columns, and what was wrong."""
     reason = ""
     rgb = np.zeros((1, 1, 3), np.uint8)
     xyxy: FloatArray = np.zeros((0, 4))
     points: FloatArray = np.zeros((0, MESH, 2))
-    lost = points
+    lost = points  # the faces that are pointed at because none was found there
     try:
         rgb = read_pixels(source)
     except InputError as error:
@@ -179,7 +220,7 @@ def _find_faces(
         reason = "" if len(good) else "no face was found"
         lost = points[:0] if place is None else place[_undetected(place, xyxy)]
     parts = [_chips(rgb, rgb, points, points, recognisers, features)] if len(points) or not len(lost) else []
-    if len(lost):  # only what is covered: faces that are found are looked at as they are
+    if len(lost):
         inner, meshes = _inner_faces(rgb, lost)
         parts.append(_chips(rgb, inner, lost, meshes, recognisers, features))
         xyxy = np.vstack([xyxy, np.hstack([lost.min(axis=1), lost.max(axis=1)])])
@@ -198,12 +239,13 @@ def _chips(
     features: FeatureCallback | None,
 ) -> tuple[list[NDArray[np.uint8]], Mapping[str, NDArray[Any]]]:
     """Return the chips of some faces for each recogniser, and further columns."""
-    made: dict[object, NDArray[np.uint8]] = {}  # several recognisers may look at the same chips
-    looks = [(who.chips, isinstance(who, BackgroundRecogniser)) for who in recognisers]
-    for view, beyond in looks:
-        if (view, beyond) not in made:
-            made[view, beyond] = view(rgb, points) if beyond else view(inner, meshes)
-    return [made[look] for look in looks], features(inner, meshes) if features else {}
+    columns = features(inner, meshes) if features else {}
+    made: dict[object, NDArray[np.uint8]] = {}  # several recognisers may share their chips
+    views = [(one.chips, one.surroundings) for one in recognisers]
+    for chips, surroundings in views:
+        if (chips, surroundings) not in made:
+            made[chips, surroundings] = chips(rgb, points) if surroundings else chips(inner, meshes)
+    return [made[view] for view in views], columns
 
 
 def _undetected(place: FloatArray, xyxy: FloatArray) -> NDArray[np.bool_]:
@@ -216,11 +258,12 @@ def _undetected(place: FloatArray, xyxy: FloatArray) -> NDArray[np.bool_]:
 
 
 def _inner_faces(rgb: NDArray[np.uint8], points: FloatArray) -> tuple[NDArray[np.uint8], FloatArray]:
-    """Return nothing but the inside of these faces, side by side on grey, and one mesh for all of them.
+    """Return the inside of these faces alone, side by side on grey, with the mean mesh for each of them.
 
-    Whoever points at a covered face sees hair and background too; what those tell is for the background
-    attack, and would be mixed up with the face here. An ellipse and a mean mesh, because a person's contour
-    and landmarks are not in the picture any more: two black faces must be equal to the last bit.
+    An attacker who points at a covered face sees hair and background too; what those reveal is measured by
+    the background attack, and must not be mixed up with the face here. An ellipse and a mean mesh, because
+    a person's outline and landmarks are no longer in the image: two black faces must be equal to the last
+    bit.
     """
     inside = np.zeros((FRAME.height, FRAME.width, 1), np.uint8)
     cv2.ellipse(inside, (128, 186), (62, 78), 0, 0, 360, 1, -1)  # eyebrows to mouth, no jaw
@@ -232,10 +275,10 @@ def _inner_faces(rgb: NDArray[np.uint8], points: FloatArray) -> tuple[NDArray[np
 def _distinct_images(
     sources: Sequence[Source], placed: Mapping[int, FloatArray]
 ) -> tuple[list[int], list[int]]:
-    """Return the first of each kind of equal pictures, and for every source which of those it equals."""
-    kinds: dict[object, int] = {}
-    firsts: list[int] = []
-    which = []
+    """Return the index of each distinct image, and for every source which of those it equals."""
+    number: dict[object, int] = {}
+    distinct: list[int] = []
+    inverse = []
     for i, (_, image) in enumerate(sources):
         key: object = i
         place = placed[i].tobytes() if i in placed else b""
@@ -243,27 +286,43 @@ def _distinct_images(
             key = (hashlib.sha256(image.tobytes()).digest(), image.shape, image.dtype.str, place)
         elif isinstance(image, Path) and image.is_file():
             key = (hashlib.sha256(image.read_bytes()).digest(), place)
-        if key not in kinds:
-            kinds[key] = len(firsts)
-            firsts.append(i)
-        which.append(kinds[key])
-    return firsts, which
+        if key not in number:
+            number[key] = len(distinct)
+            distinct.append(i)
+        inverse.append(number[key])
+    return distinct, inverse
 
 
-def _concatenate(views: Sequence[_ImageFaces]) -> FaceEmbeddings:
-    """Put the faces of all pictures side by side."""
+def _concatenate(images: Sequence[_ImageFaces]) -> FaceEmbeddings:
+    """Put the faces of all images into one table."""
 
     def column(
         part: Callable[[_ImageFaces], Mapping[str, NDArray[Any]]],
     ) -> Iterator[tuple[str, NDArray[Any]]]:
-        for name in part(views[0]) if views else ():
-            yield name, np.concatenate([part(view)[name] for view in views])
+        for name in part(images[0]) if images else ():
+            yield name, np.concatenate([part(image)[name] for image in images])
 
     return FaceEmbeddings(
-        photo=np.repeat(np.arange(len(views)), [len(view.points) for view in views]),
-        xyxy=np.concatenate([np.zeros((0, 4)), *(view.xyxy for view in views)]),
-        points=np.concatenate([np.zeros((0, MESH, 2)), *(view.points for view in views)]),
-        codes=dict(column(lambda view: view.codes)),
-        features=dict(column(lambda view: view.features)),
-        failures={i: view.reason for i, view in enumerate(views) if view.reason},
+        photo=np.repeat(np.arange(len(images)), [len(image.points) for image in images]),
+        xyxy=np.concatenate([np.zeros((0, 4)), *(image.xyxy for image in images)]),
+        points=np.concatenate([np.zeros((0, MESH, 2)), *(image.points for image in images)]),
+        codes=dict(column(lambda image: image.codes)),
+        features=dict(column(lambda image: image.features)),
+        failures={i: image.reason for i, image in enumerate(images) if image.reason},
+    )
+
+
+def concatenate_embeddings(parts: Sequence[FaceEmbeddings]) -> FaceEmbeddings:
+    """Return faces of several sets of images as one table; ``photo`` keeps counting within each set."""
+    features = set.intersection(*(set(part.features) for part in parts))
+    return FaceEmbeddings(
+        photo=np.concatenate([part.photo for part in parts]),
+        xyxy=np.concatenate([part.xyxy for part in parts]),
+        points=np.concatenate([part.points for part in parts]),
+        codes={name: np.concatenate([part.codes[name] for part in parts]) for name in parts[0].codes},
+        features={
+            name: np.concatenate([part.features[name] for part in parts])
+            for name in parts[0].features
+            if name in features
+        },
     )

@@ -1,7 +1,7 @@
-"""How often an attacker is right: rank-1, CMC and TPR at a low FPR, with intervals and a verdict.
+"""Score an attack: rank-1, CMC and TPR at a low FPR, with intervals and a verdict.
 
-Three things keep the figures honest. Ties are chance: among t equally near people the right one is
-named once in t times, whatever the order of the files. A picture in which no face was found counts
+Three rules keep the figures honest. Ties are chance: among t equally near people the right one is
+named once in t times, whatever the order of the files. An image in which no face was found counts
 as a guess among all people. And the interval counts people, because two photos of one person are
 not two independent trials.
 """
@@ -22,18 +22,18 @@ from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.errors import UsageError
 
 Match = Callable[[NDArray[Any]], FloatArray]
-"""From probes' codes (p, d) to their distances (p, g) from a gallery."""
+"""From probe embeddings (p, d) to their distances (p, g) from a gallery."""
 Train = Callable[[NDArray[Any], NDArray[Any]], Match]
-"""From a gallery's codes (g, d) and subjects (g,) to a ``Match``; here a recogniser trains if it can."""
+"""From gallery embeddings (g, d) and subjects (g,) to a ``Match``; a recogniser that learns does so here."""
 Verdict = Literal["holds", "broken", "undecided"]
 
-FPR = 1e-3
-MAX_RANK = 100  # of the CMC curve
-_PROBE_BLOCK = 256  # probes at a time
+FPR = 1e-3  # false positive rate at which the true positive rate is reported
+MAX_RANK = 100  # last rank of the CMC curve
+_PROBE_BLOCK = 256  # probes matched at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class AttackResult:
     """What one attack with one recogniser achieved.
 
     Parameters
@@ -41,26 +41,27 @@ class Result:
     attack, recogniser : str
         Their names.
     rank1, low, high : float
-        How often the first guess is right, with a 95 % interval (Clopper-Pearson, over people).
+        The re-identification rate: how often the first guess is right, with its 95 % interval
+        (Clopper-Pearson, over people).
     chance : float
-        What guessing gives: one in the people of the gallery.
+        The rate of random guessing: one over the people of the gallery.
     bound : float
-        What was promised; 1.0 where nothing was.
+        The bound that was promised; 1.0 where none was.
     verdict : str
         ``holds``: the whole interval is at or below the bound. ``broken``: all of it is above.
-        ``undecided``: neither, or nothing was promised.
+        ``undecided``: neither, or no bound was promised.
     probes, gallery : int
-        Pictures that were attacked, and people among whom they were looked for.
+        Images that were attacked, and people in the gallery they were searched in.
     people : int
-        Different people among the probes.
+        Distinct people among the probes.
     tpr : float
-        Share of right pairs accepted at the threshold that accepts one wrong pair in a thousand.
+        Share of genuine pairs accepted at the threshold that accepts one impostor pair in a thousand.
     faceless : int
-        Probes in which no face was found: each counted as a guess.
+        Probes in which no face was found: each counts as a guess.
     cmc : (r,) array
         The chance that the right person is among the first 1, 2, ... r.
     named : (p,) array
-        The chance that each probe was named rightly; NaN for those that were left out.
+        The chance that each probe was named correctly; NaN for probes that were left out.
     """
 
     attack: str
@@ -81,7 +82,7 @@ class Result:
 
 
 def interval(hits: float, trials: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Return the Clopper-Pearson interval of a rate; hits need not be whole, because ties share one.
+    """Return the Clopper-Pearson interval of a rate; hits may be fractions, because ties share one.
 
     Examples
     --------
@@ -97,7 +98,7 @@ def interval(hits: float, trials: int, *, level: float = 0.95) -> tuple[float, f
 
 
 def verdict(low: float, high: float, bound: float | None) -> Verdict:
-    """Return what the interval allows to say about a bound; None: nothing was promised."""
+    """Return what an interval says about a bound; None: no bound was promised."""
     if bound is None or not (high <= bound or low > bound):
         return "undecided"
     return "holds" if high <= bound else "broken"
@@ -115,49 +116,41 @@ def score(
     bound: float | None = None,
     gallery_photos: ArrayLike | None = None,
     probe_photos: ArrayLike | None = None,
-) -> Result:
-    """Look for each probe's person in a gallery and count.
+) -> AttackResult:
+    """Search the gallery for the person of each probe, and count.
 
     Parameters
     ----------
-    train : callable
-        The recogniser's way from a gallery to distances.
+    train
+        How the recogniser gets from a gallery to distances.
     gallery, probes : (g, d), (p, d) arrays
-        Codes; a row of NaN is a picture in which no face was found.
+        Embeddings; a row of NaN is an image in which no face was found.
     gallery_subjects, probe_subjects : (g,), (p,)
-        Who is who. The gallery may hold strangers; probes of people who are not in it are left out.
-    attack, recogniser : str
-        For the record.
-    bound : float, optional
-        What was promised.
+        The person of each; probes of others are left out.
+    attack, recogniser, bound
+        For the result: names, and the bound that was promised.
     gallery_photos, probe_photos : optional
-        With both, a probe is never compared with the photo it was made from: only with others of the
-        person. People without another photo are left out.
+        With both, a probe is compared only with other photos than the one it was made from.
     """
-    everyone, column = np.unique(np.asarray(gallery_subjects), return_inverse=True)
-    position = {name: i for i, name in enumerate(everyone.tolist())}
-    subject = np.array([position.get(name, -1) for name in np.asarray(probe_subjects).tolist()], np.intp)
+    everyone, column, subject = _number_people(np.asarray(gallery_subjects), np.asarray(probe_subjects))
     other = gallery_photos is not None and probe_photos is not None
     taken_from = np.asarray(gallery_photos), np.asarray(probe_photos)
     rows = np.flatnonzero(_has_mate(subject, column, taken_from) if other else subject >= 0)
     if not len(rows):
-        raise UsageError("No probe shows a person of the gallery: nothing can be recognised, or measured.")
-    tally = _Tally(len(everyone), len(rows))
-    named = np.full(len(subject), np.nan)
+        raise UsageError("No probe shows a person of the gallery: nothing can be measured.")
+    tally, named = _Tally(len(everyone), len(rows)), np.full(len(subject), np.nan)
     for row, distance in _distances(train, gallery, np.asarray(gallery_subjects), probes, rows):
         if other:
             distance = np.where(taken_from[0] == taken_from[1][row], np.inf, distance)
         nearest = np.full(len(everyone), np.inf)
         np.minimum.at(nearest, column, distance)
         named[row] = tally.add(nearest, int(subject[row]))
-    people = len(set(subject[rows].tolist()))
-    cmc = tally.cmc
-    rank1 = float(cmc[0])
-    low, high = interval(rank1 * people, people)
-    return Result(
+    people, cmc = len(set(subject[rows].tolist())), tally.cmc
+    low, high = interval(float(cmc[0]) * people, people)
+    return AttackResult(
         attack=attack,
         recogniser=recogniser,
-        rank1=rank1,
+        rank1=float(cmc[0]),
         low=low,
         high=high,
         chance=1 / len(everyone),
@@ -173,26 +166,34 @@ def score(
     )
 
 
+def _number_people(gallery: NDArray[Any], probes: NDArray[Any]) -> tuple[NDArray[Any], IntArray, IntArray]:
+    """Return the people of the gallery, and the number of each face's person; -1: not in the gallery."""
+    everyone, column = np.unique(gallery, return_inverse=True)
+    position = {name: i for i, name in enumerate(everyone.tolist())}
+    subject = np.array([position.get(name, -1) for name in probes.tolist()], np.intp)
+    return everyone, column, subject
+
+
 def _distances(
     train: Train, gallery: NDArray[Any], subjects: NDArray[Any], probes: NDArray[Any], rows: IntArray
 ) -> Iterator[tuple[int, FloatArray]]:
     """Yield rows of the probes and their distances from the whole gallery, infinite without a face.
 
-    Equal pictures are equally far to the last bit, which BLAS alone does not promise: of equal rows of
-    the gallery, and of the probes, one is compared.
+    Equal images must be equally far to the last bit, which BLAS alone does not guarantee: equal rows of the
+    gallery, and of the probes, are compared once.
     """
     there = np.flatnonzero(_has_face(gallery))
+    _, first, copies = np.unique(_as_bytes(gallery[there]), return_index=True, return_inverse=True)
+    _, distinct, inverse = np.unique(_as_bytes(probes[rows]), return_index=True, return_inverse=True)
+    equal = np.split(np.argsort(inverse, kind="stable"), np.cumsum(np.bincount(inverse))[:-1])
     match = train(gallery[there], subjects[there]) if len(there) else None
-    _, first, copies = np.unique(_rows(gallery[there]), return_index=True, return_inverse=True)
-    _, unlike, which = np.unique(_rows(probes[rows]), return_index=True, return_inverse=True)
-    alike = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
-    for start in range(0, len(unlike), _PROBE_BLOCK):
-        codes = probes[rows[unlike[start : start + _PROBE_BLOCK]]]
-        far = np.full((len(codes), len(gallery)), np.inf)
-        good = _has_face(codes)
-        if match is not None and good.any():
-            far[np.ix_(good, there)] = match(codes[good])[:, first[copies]]
-        for distance, same in zip(far, alike[start : start + _PROBE_BLOCK], strict=True):
+    for start in range(0, len(distinct), _PROBE_BLOCK):
+        codes = probes[rows[distinct[start : start + _PROBE_BLOCK]]]
+        distances = np.full((len(codes), len(gallery)), np.inf)
+        has_face = _has_face(codes)
+        if match is not None and has_face.any():
+            distances[np.ix_(has_face, there)] = match(codes[has_face])[:, first[copies]]
+        for distance, same in zip(distances, equal[start : start + _PROBE_BLOCK], strict=True):
             for row in rows[same].tolist():
                 yield row, distance
 
@@ -200,7 +201,7 @@ def _distances(
 def _has_mate(
     subject: IntArray, column: IntArray, photos: tuple[NDArray[Any], NDArray[Any]]
 ) -> NDArray[np.bool_]:
-    """Return which probes have, in the gallery, another photo of their person."""
+    """Return which probes have another photo of their person in the gallery."""
     gallery, probe = photos
     own: dict[int, set[Any]] = {}
     for person, photo in zip(column.tolist(), gallery.tolist(), strict=True):
@@ -211,53 +212,53 @@ def _has_mate(
 
 
 class _Tally:
-    """Counts over probes that come one by one, so that no table of all pairs is held."""
+    """Counts over probes that come one by one, so that the matrix of all pairs is never held."""
 
     def __init__(self, people: int, probes: int) -> None:
         self.people = people
-        self.places: Counter[tuple[int, int]] = Counter()  # people nearer than the right one, and as near
-        self.accepted = int(FPR * probes * (people - 1))  # wrong pairs that may be accepted
-        self.wrong = np.zeros(0)  # the nearest of the wrong pairs, one more than may be accepted
-        self.right: list[float] = []
+        self.ranks: Counter[tuple[int, int]] = Counter()  # people nearer than the right one, and as near
+        self.accepted = int(FPR * probes * (people - 1))  # impostor pairs that may be accepted
+        self.impostor = np.zeros(0)  # the smallest impostor distances, one more than may be accepted
+        self.genuine: list[float] = []
 
     def add(self, nearest: FloatArray, own: int) -> float:
         """Count one probe, given its distance from each person; return the chance that it is named."""
-        closer, ties = int((nearest < nearest[own]).sum()), int((nearest == nearest[own]).sum())
-        self.places[closer, ties] += 1
-        self.right.append(float(nearest[own]))
-        pool = np.concatenate([self.wrong, np.delete(nearest, own)])
+        nearer, ties = int((nearest < nearest[own]).sum()), int((nearest == nearest[own]).sum())
+        self.ranks[nearer, ties] += 1
+        self.genuine.append(float(nearest[own]))
+        distances = np.concatenate([self.impostor, np.delete(nearest, own)])
         keep = self.accepted + 1
-        self.wrong = np.partition(pool, keep - 1)[:keep] if len(pool) > keep else pool
-        return 0.0 if closer else 1 / ties
+        self.impostor = np.partition(distances, keep - 1)[:keep] if len(distances) > keep else distances
+        return 0.0 if nearer else 1 / ties
 
     @property
     def cmc(self) -> FloatArray:
         """The cumulative match characteristic; ties are chance."""
-        closer, ties = np.array(list(self.places)).T
-        probes = np.array(list(self.places.values()))
+        nearer, ties = np.array(list(self.ranks)).T
+        probes = np.array(list(self.ranks.values()))
         ranks = np.arange(1, min(self.people, MAX_RANK) + 1)
-        hits = probes * np.clip((ranks[:, None] - closer) / ties, 0, 1)  # (ranks, places)
-        # exact sums, or five times a fifth would be more than one, and a bound that holds be passed
+        hits = probes * np.clip((ranks[:, None] - nearer) / ties, 0, 1)  # (ranks, distinct ranks)
+        # exact sums: five times a fifth must not exceed one, or a bound that holds would seem broken
         sums = np.array([math.fsum(row) for row in hits])
         curve: FloatArray = sums / probes.sum()
         return curve
 
     @property
     def tpr(self) -> float:
-        """The share of right pairs nearer than all wrong pairs but those that may be accepted."""
-        limit = np.sort(self.wrong)[-1] if len(self.wrong) > self.accepted else np.inf
-        return float(np.mean(np.array(self.right) < limit))
+        """The share of genuine pairs nearer than all impostor pairs but those that may be accepted."""
+        limit = np.sort(self.impostor)[-1] if len(self.impostor) > self.accepted else np.inf
+        return float(np.mean(np.array(self.genuine) < limit))
 
 
 def _has_face(codes: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which rows are codes of a face."""
+    """Return which rows are embeddings of a face."""
     if codes.dtype.kind != "f":
         return np.ones(len(codes), bool)
     found: NDArray[np.bool_] = ~np.isnan(codes).any(axis=1)
     return found
 
 
-def _rows(codes: NDArray[Any]) -> NDArray[np.void]:
+def _as_bytes(codes: NDArray[Any]) -> NDArray[np.void]:
     """Return each row as one value, so that equal means equal to the last bit."""
     table = np.ascontiguousarray(codes)
     return table.view((np.void, table.itemsize * table.shape[1])).ravel()

@@ -1,7 +1,8 @@
-"""Which published face is whose: the release, the originals and the mapping brought together."""
+"""Read a release and its claim, and pair published files with the originals they were made from."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import re
@@ -11,28 +12,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import numpy as np
-
 from ksame import io
-from ksame.analysis import subjects as people
-from ksame.attack.embed import FaceEmbeddings, FeatureCallback, embed_faces
-from ksame.attack.recognisers import Recogniser
-from ksame.core.arrays import FloatArray, IntArray, ProgressCallback
+from ksame.analysis import identify as people
 from ksame.core.errors import GuaranteeViolated, UsageError
 from ksame.core.partition_type import check_law
 from ksame.io.sources import Source
 from ksame.methods.obscure import METHODS as AD_HOC
-from ksame.release import CERTIFICATE, MappingRow, read_private, verify
+from ksame.release import CERTIFICATE, MappingRow, method_name, read_manifest, read_private, verify
 
 NO_MAPPING = (
-    "There is no mapping (give --private) and names were not kept: no attack can be scored, because nobody"
-    " can say which answer is right."
+    "There is no mapping (give --private) and file names were not kept: no attack can be scored, because the"
+    " right answers are unknown."
 )
+STRANGER = "stranger: "  # before the name of a person of a gallery who is not in the release
 
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """What a release says of itself, and what of that verifies."""
+    """What a release claims, and what of that verifies."""
 
     folder: Path
     certificate: Mapping[str, Any]  # empty: a folder that claims nothing
@@ -41,24 +38,29 @@ class Claim:
     broken: str = ""  # why it does not verify
 
     @property
+    def verification(self) -> dict[str, Any]:
+        """The certificate and its checks, as a report has them."""
+        return {name: getattr(self, name) for name in ("certificate", "checks", "unchecked", "broken")}
+
+    @property
     def bound(self) -> float | None:
-        """The chance that was promised; None where none was."""
+        """The promised bound; None where none was promised."""
         bound = self.certificate.get("bound", 1.0)
         return float(bound) if bound < 1 else None
 
     @property
-    def portraits(self) -> bool:
-        """Whether the published pictures are faces alone."""
+    def is_portrait(self) -> bool:
+        """Whether the published images show faces alone."""
         return self.certificate.get("publish") == "portrait"
 
     @property
     def in_place(self) -> bool:
-        """Whether the faces of published pictures are where they were in the originals."""
-        return "format" in self.certificate and not self.portraits
+        """Whether the faces of published images are where they were in the originals."""
+        return "format" in self.certificate and not self.is_portrait
 
     @property
     def files(self) -> list[str]:
-        """The published pictures that are there."""
+        """The published files that are there."""
         if "files" in self.certificate:
             return [name for name in self.certificate["files"] if (self.folder / name).is_file()]
         found = [*io.find_photos([self.folder]), *io.find_videos([self.folder])]
@@ -66,40 +68,40 @@ class Claim:
 
     @property
     def videos(self) -> list[str]:
-        """Those of them that are videos."""
+        """The published files that are videos."""
         return [name for name in self.files if PurePosixPath(name).suffix.lower() in io.VIDEO_SUFFIXES]
 
     @property
-    def mixed(self) -> bool:
-        """Whether there are photos beside the videos."""
+    def is_mixed(self) -> bool:
+        """Whether there are both videos and photos."""
         return len(self.files) > len(self.videos) > 0
 
     @property
     def photos(self) -> Claim:
-        """The same without the videos; a folder without a certificate is taken as it is."""
+        """The claim without the videos; a folder without a certificate is taken as it is."""
         videos = set(self.videos)
         files = {name: sha for name, sha in self.certificate.get("files", {}).items() if name not in videos}
         return replace(self, certificate={**self.certificate, "files": files}) if files else self
 
     @property
     def distinct(self) -> list[Path]:
-        """One file of each kind: k people share one picture, and it is looked at once."""
+        """One file of each content: k people share one image, which is read once."""
         hashes = self.certificate.get("files", {})
         return [*{hashes.get(name, name): self.folder / name for name in self.files}.values()]
 
 
 @dataclass(frozen=True, eq=False)
 class FacePairs:
-    """Faces and what was published for them, row by row; without a mapping there are none.
+    """Original faces and what was published for them, row by row; without a mapping there are none.
 
     Parameters
     ----------
-    rows : tuple of Row
-        Who became what.
+    rows : tuple of MappingRow
+        The person and the published file of each original face.
     sources : mapping of str to Source
         The original photo of each input.
     notes : tuple of str
-        What could not be paired, in sentences.
+        Sentences on what could not be paired.
     missing : tuple of str
         Inputs of the mapping that are not among the originals.
     """
@@ -111,38 +113,38 @@ class FacePairs:
 
     @property
     def subjects(self) -> list[str]:
-        """Who each row is."""
+        """The person of each row."""
         return [row.subject for row in self.rows]
 
 
 def find_private(release: str | Path, private: str | Path | None) -> Path | None:
-    """Return the private folder: the one given, or the one beside the release if it is there."""
+    """Return the private folder: the one given, or the one next to the release if it exists."""
     if private is not None:
         return Path(private)
     out = Path(release).resolve()
-    beside = out.with_name(out.name + ".private")
-    return beside if (beside / "mapping.csv").is_file() else None
+    default = out.with_name(out.name + ".private")
+    return default if (default / "mapping.csv").is_file() else None
 
 
 def read_claim(folder: str | Path, private: Path | None, *, k: int | None = None) -> Claim:
-    """Return what a folder claims; one without a certificate claims nothing, or 1/k on the user's word."""
+    """Return what a folder claims; without a certificate that is nothing, or 1/k if the user states a k."""
     out = Path(folder)
     if not out.is_dir():
         raise UsageError(f"{out} is not a folder: give a release, or a folder of de-identified photos.")
     if not (out / CERTIFICATE).is_file():
-        said = {"k": k, "bound": 1 / k, "scope": "file", "publish": "scene"} if k else {}
-        return Claim(out, said, unchecked=("there is no certificate: nothing vouches for these files",))
+        stated = {"k": k, "bound": 1 / k, "scope": "file", "publish": "scene"} if k else {}
+        return Claim(out, stated, unchecked=("there is no certificate: nothing vouches for these files",))
     try:
         result = verify(out, private=private)
         return Claim(out, {**result.certificate, "files": result.files}, result.checks, result.unchecked)
     except GuaranteeViolated as error:
-        return Claim(out, _readable_certificate(out / CERTIFICATE), broken=_nameless(error))
+        return Claim(out, _readable_certificate(out), broken=_anonymise(error))
 
 
 def check_counts(claim: Claim, pairs: FacePairs) -> Claim:
-    """Hold a folder whose k is only said to the one law: at least k people behind every picture.
+    """Check a folder whose k the user stated against the law: at least k people behind every image.
 
-    Codes that average each face's own neighbours leave every picture another one, however much they blur.
+    Averaging each face with its own neighbours gives every face another image, however blurred.
     """
     if "format" in claim.certificate or not claim.certificate or not pairs.rows:
         return claim
@@ -150,31 +152,32 @@ def check_counts(claim: Claim, pairs: FacePairs) -> Claim:
     try:
         check_law(images, pairs.subjects, claim.certificate["k"])
     except GuaranteeViolated as error:
-        return replace(claim, broken=_nameless(error))
-    return replace(claim, checks=(f"every picture stands for at least {claim.certificate['k']} people",))
+        return replace(claim, broken=_anonymise(error))
+    return replace(claim, checks=(f"every image stands for at least {claim.certificate['k']} people",))
 
 
-def _nameless(error: GuaranteeViolated) -> str:
-    """Return what is wrong without the name of a person: a page is passed on, an error message is not."""
+def _anonymise(error: GuaranteeViolated) -> str:
+    """Return an error without the name of a person: a report is passed on, an error message is not."""
     return re.sub(r"^Subject .* is behind ", "One person is behind ", str(error), flags=re.DOTALL)
 
 
-def _readable_certificate(path: Path) -> Mapping[str, Any]:
-    """Return a certificate that does not verify, for its figures, if it still has any."""
+def _readable_certificate(folder: Path) -> Mapping[str, Any]:
+    """Return a certificate that does not verify, if its figures and files can still be read."""
     try:
-        certificate = json.loads(path.read_text(encoding="utf-8"))
-        sound = isinstance(certificate["files"], dict) and float(certificate["bound"]) > 0
-    except (ValueError, KeyError, TypeError):
+        certificate = json.loads((folder / CERTIFICATE).read_text(encoding="utf-8"))
+        files = read_manifest(folder)
+        is_readable = float(certificate["bound"]) > 0
+    except (ValueError, KeyError, TypeError, GuaranteeViolated):
         return {}
-    return dict(certificate) if sound else {}
+    return {**certificate, "files": files} if is_readable else {}
 
 
 def pair_faces(
     claim: Claim, originals: Sequence[Source], private: Path | None, *, subjects: str | None = None
 ) -> FacePairs:
-    """Bring files and originals together: by the mapping, or by names that were kept."""
+    """Pair published files with originals: by the mapping, or by file names that were kept."""
     if private is not None:
-        rows, _ = read_private(private)
+        rows = read_private(private).mapping
         there = set(claim.files)
         rows = [row for row in rows if row.output in there]
         if not rows:
@@ -182,7 +185,7 @@ def pair_faces(
         paired = keep_with_originals(rows, originals)
         return (
             _identify_people(paired, originals, subjects)
-            if claim.certificate.get("method") in AD_HOC
+            if method_name(claim.certificate) in AD_HOC
             else paired
         )
     names = [source.name for source in originals]
@@ -190,27 +193,29 @@ def pair_faces(
     same = {name: kept[tree_stem(name)] for name in claim.files if tree_stem(name) in kept}
     if not same:
         return FacePairs((), {}, (NO_MAPPING,))
-    rule = claim.certificate.get("subjects")
-    told = subjects or (rule if rule in ("prefix", "folder") else "photo")
-    who = dict(zip(names, _named(names, told), strict=True))
+    stored = claim.certificate.get("subjects")
+    rule = subjects or (stored if stored in ("prefix", "folder") else "photo")
+    person = dict(zip(names, _subjects_by_rule(names, rule), strict=True))
     hashes = claim.certificate.get("files", {})
     group = {value: i for i, value in enumerate(sorted({hashes.get(name, name) for name in same}))}
-    rows = [MappingRow(old, who[old], group[hashes.get(new, new)], new) for new, old in sorted(same.items())]
-    note = f"There is no mapping: faces were paired by file names, and people told by {told}."
+    rows = [
+        MappingRow(old, person[old], group[hashes.get(new, new)], new) for new, old in sorted(same.items())
+    ]
+    note = f"There is no mapping: faces were paired by file names, and people identified by {rule}."
     paired = keep_with_originals(rows, originals)
     return FacePairs(paired.rows, paired.sources, (note, *paired.notes), paired.missing)
 
 
 def _identify_people(pairs: FacePairs, originals: Sequence[Source], subjects: str | None) -> FacePairs:
-    """Tell people of an ad hoc release, which asks nobody: there every face of every photo is a person."""
+    """Identify the people of an ad hoc release, whose mapping counts every face as a person of its own."""
     if subjects is None:
-        note = "Every photo was taken for another person: if people have several, say so with --subjects."
+        note = "Every photo counts as another person: if people have several photos, give --subjects."
         return replace(pairs, notes=(*pairs.notes, note))
     names = [source.name for source in originals]
-    who = dict(zip(names, _named(names, subjects), strict=True))
+    person = dict(zip(names, _subjects_by_rule(names, subjects), strict=True))
     rows = tuple(
-        # only the largest face of a photo carries the photo's name
-        row._replace(subject=who[pairs.sources[row.input].name]) if row.subject.endswith("#0") else row
+        # only the largest face of a photo is the person whom the file name says
+        row._replace(subject=person[pairs.sources[row.input].name]) if row.subject.endswith("#0") else row
         for row in pairs.rows
     )
     return replace(pairs, rows=rows)
@@ -219,17 +224,18 @@ def _identify_people(pairs: FacePairs, originals: Sequence[Source], subjects: st
 def keep_with_originals(rows: Sequence[MappingRow], originals: Sequence[Source]) -> FacePairs:
     """Keep the rows whose photo is among the originals, also if a folder was moved or renamed."""
     exact = {source.name: source for source in originals}
-    base: dict[str, list[Source]] = {}
+    by_base: dict[str, list[Source]] = {}
     for source in originals:
-        base.setdefault(PurePosixPath(source.name).name, []).append(source)
+        by_base.setdefault(PurePosixPath(source.name).name, []).append(source)
     inputs = list(dict.fromkeys(row.input for row in rows))
-    times = Counter(PurePosixPath(name).name for name in inputs)
+    count = Counter(PurePosixPath(name).name for name in inputs)
     found = {}
     for name in inputs:
-        last = PurePosixPath(name).name
-        alike = base.get(last, [])
-        if name in exact or (len(alike) == 1 and times[last] == 1):  # or ann/1.jpg would be bob/1.jpg
-            found[name] = exact.get(name) or alike[0]
+        base = PurePosixPath(name).name
+        candidates = by_base.get(base, [])
+        # a base name must be unique on both sides, or ann/1.jpg would be taken for bob/1.jpg
+        if name in exact or (len(candidates) == 1 and count[base] == 1):
+            found[name] = exact.get(name) or candidates[0]
     missing = tuple(name for name in inputs if name not in found)
     if not found:
         raise UsageError(
@@ -241,141 +247,84 @@ def keep_with_originals(rows: Sequence[MappingRow], originals: Sequence[Source])
 
 
 def tree_stem(name: str) -> str:
-    """Return a file's place in its tree, without the folder of a release and without its type."""
+    """Return a file's path without the images folder of a release and without its suffix."""
     path = PurePosixPath(name).with_suffix("")
     return str(path.relative_to("images") if path.parts[0] == "images" and len(path.parts) > 1 else path)
 
 
-def _named(names: Sequence[str], how: str) -> list[str]:
-    """Return who is on each photo by a rule of its name; "photo": every photo shows another person."""
-    if how == "photo":
+def _subjects_by_rule(names: Sequence[str], rule: str) -> list[str]:
+    """Return the person of each photo by --subjects; "photo": every photo shows another person."""
+    if rule == "photo":
         return list(names)
-    if how in ("prefix", "folder"):
-        return (people.by_prefix if how == "prefix" else people.by_folder)(names)
-    return people.from_csv(how, names)[0]
+    if rule in ("prefix", "folder"):
+        return (people.by_prefix if rule == "prefix" else people.by_folder)(names)
+    return people.from_csv(rule, names)[0]
 
 
-def gallery_subjects(names: Sequence[str], pairs: FacePairs, how: str | None, told: str | None) -> list[str]:
-    """Return who is on each photo of a gallery; whoever is not of the release is a stranger.
+def gallery_subjects(
+    names: Sequence[str], pairs: FacePairs, rule: str | None, stored: str | None
+) -> list[str]:
+    """Return the person of each photo of a gallery; whoever is not in the release is a stranger.
+
+    A gallery may show other photos of the people of the release, strangers, or both. So a photo whose name
+    does not follow the rule is refused nowhere: it shows a stranger.
 
     Parameters
     ----------
     names : sequence of str
         The photos.
-    pairs : Pairs
-        Who is in the release.
-    how : str, optional
-        The rule that the user gives.
-    told : str, optional
-        The rule of the release, which does as well if it is about names.
+    pairs : FacePairs
+        The people of the release.
+    rule : str, optional
+        The user's --subjects.
+    stored : str, optional
+        The rule of the release, which serves as well if it is about names.
 
-    Without a rule photos are those of the release if they have the same name. With one its answer
-    counts: a stranger's 1.jpg is not that of somebody who has a 1.jpg, too.
+    Without a rule, photos of the release's names show its people. With one, the rule decides: 1.jpg of a
+    stranger is not that of a person who has a 1.jpg, too.
     """
-    there = set(pairs.subjects)
-    rule = how or (told if told in ("prefix", "folder") else None)
-    if rule is not None:
-        who = _named(names, rule)
+    people_there = set(pairs.subjects)
+    chosen = rule or (stored if stored in ("prefix", "folder") else None)
+    if chosen is not None:
+        found = _gallery_subjects_by_rule(names, chosen)
     else:
         base = Counter(PurePosixPath(name).name for name in [*pairs.sources, *names])
-        known = {row.input: row.subject for row in reversed(pairs.rows)}  # the largest face, which is first
+        known = {row.input: row.subject for row in reversed(pairs.rows)}  # the largest face comes first
         known |= {last: who for name, who in known.items() if base[last := PurePosixPath(name).name] <= 2}
-        who = [known.get(name) or known.get(PurePosixPath(name).name, name) for name in names]
-    return [subject if subject in there else f"stranger: {subject}" for subject in who]
+        found = [known.get(name) or known.get(PurePosixPath(name).name, name) for name in names]
+    subjects = [person if person in people_there else STRANGER + person for person in found]
+    if rule not in (None, "prefix", "folder") and not people_there & set(subjects):
+        is_for_originals = found == list(names) and set(_read_subjects(rule)) & set(pairs.sources)
+        if not is_for_originals:  # a table of the originals says nothing of strangers
+            raise UsageError(
+                f"By {rule} the gallery shows nobody of the release: name its photos in the column file and"
+                " the people of the release in the column subject."
+            )
+    return subjects
 
 
-@dataclass(frozen=True, eq=False)
-class EmbeddedPairs:
-    """Originals and published faces as recognisers see them, row by row."""
-
-    before: FaceEmbeddings
-    after: FaceEmbeddings
-    faceless: tuple[str, ...]  # published pictures without a usable face
-    unseen: tuple[str, ...]  # original photos without one
-    pointed: tuple[str, ...] = ()  # published pictures without one, where the attacker knows its place
-
-
-def embed_pairs(
-    claim: Claim,
-    pairs: FacePairs,
-    recognisers: Sequence[Recogniser],
-    *,
-    features: FeatureCallback | None = None,
-    jobs: int | None = None,
-    progress: ProgressCallback | None = None,
-) -> EmbeddedPairs:
-    """Look at all originals and at all published pictures, once each."""
-    inputs = {name: i for i, name in enumerate(pairs.sources)}
-    old = embed_faces(list(pairs.sources.values()), recognisers, features=features, jobs=jobs,
-    progress=progress,
-              stage="looking at the originals")  # fmt: skip
-    before = old.rows(_faces_by_size(old, [inputs[row.input] for row in pairs.rows]))
-    outputs, at, placed = published(claim, pairs, before)
-    new = embed_faces(
-        outputs,
-        recognisers,
-        features=features,
-        placed=placed,
-        jobs=jobs,
-        progress=progress,
-        stage="looking at the release",
-    )
-    after = new.rows(match_faces(new, at, before.xyxy, in_place=claim.in_place))
-    faceless = tuple(outputs[i].name for i in new.failures if i not in new.photo)
-    pointed = tuple(outputs[i].name for i in new.failures if i in new.photo)
-    return EmbeddedPairs(before, after, faceless, tuple(list(inputs)[i] for i in old.failures), pointed)
+def _gallery_subjects_by_rule(names: Sequence[str], rule: str) -> list[str]:
+    """Return the person of each photo by a rule, and the photo's own name where the rule says nothing."""
+    paths = [PurePosixPath(name) for name in names]
+    if rule == "prefix":
+        return [path.stem.split("_")[0] or str(path) for path in paths]
+    if rule == "folder":
+        return [str(path if path.parent == PurePosixPath(".") else path.parent) for path in paths]
+    person = _read_subjects(rule)
+    count = Counter(path.name for path in paths)
+    by_base = {path: person.get(path.name) for path in paths if count[path.name] == 1}
+    return [person.get(str(path)) or by_base.get(path) or str(path) for path in paths]
 
 
-def published(
-    claim: Claim, pairs: FacePairs, before: FaceEmbeddings
-) -> tuple[list[Source], list[int], dict[int, FloatArray]]:
-    """Return the published pictures, the one of each row, and where the faces of scenes must be."""
-    names = sorted({row.output for row in pairs.rows})
-    place = {name: i for i, name in enumerate(names)}
-    at = [place[row.output] for row in pairs.rows]
-    return (
-        [Source(name, claim.folder / name) for name in names],
-        at,
-        ({} if claim.portraits else face_places(before, at)),
-    )
-
-
-def _faces_by_size(seen: FaceEmbeddings, photos: Sequence[int]) -> IntArray:
-    """Return the face of each row: the first row of a photo is its largest face, the second the next."""
-    used: dict[int, int] = {}
-    rows = []
-    for photo in photos:
-        faces = np.flatnonzero(seen.photo == photo)
-        turn = used.get(photo, 0)
-        used[photo] = turn + 1
-        rows.append(int(faces[turn]) if turn < len(faces) else -1)
-    return np.array(rows, np.intp)
-
-
-def face_places(before: FaceEmbeddings, at: Sequence[int]) -> dict[int, FloatArray]:
-    """Return where the faces of each published picture must be: where they were in the original."""
-    there = [photo if found >= 0 else -1 for photo, found in zip(at, before.photo.tolist(), strict=True)]
-    column = np.array(there)
-    return {int(i): before.points[column == i] for i in np.unique(column[column >= 0])}
-
-
-def match_faces(seen: FaceEmbeddings, at: Sequence[int], boxes: FloatArray, *, in_place: bool) -> IntArray:
-    """Return the published face of each row: the one where the old one was, or the only or largest one.
-
-    Parameters
-    ----------
-    in_place : bool
-        Whether faces are surely where they were. In other pictures a face that is alone may be anywhere.
-    """
-    rows, several = [], Counter(at)
-    for photo, box in zip(at, boxes, strict=True):
-        faces = np.flatnonzero(seen.photo == photo)
-        if not len(faces) or (several[photo] == 1 and not (in_place and np.isfinite(box).all())):
-            rows.append(int(faces[0]) if len(faces) else -1)
-            continue
-        centre = (seen.xyxy[faces, :2] + seen.xyxy[faces, 2:]) / 2
-        off = np.linalg.norm(centre - (box[:2] + box[2:]) / 2, axis=1)
-        nearest = int(np.nanargmin(off)) if np.isfinite(off).any() else -1
-        near = nearest >= 0 and off[nearest] < (box[2] - box[0]) / 2
-        rows.append(int(faces[nearest]) if near else -1)
-    return np.array(rows, np.intp)
+def _read_subjects(file: str) -> dict[str, str]:
+    """Return the person of each photo that a csv lists; it may list others than those at hand."""
+    try:
+        with Path(file).open(newline="", encoding="utf-8-sig") as stream:
+            table = csv.DictReader(stream, restval="")
+            if not {"file", "subject"} <= set(table.fieldnames or ()):
+                raise KeyError("file, subject")
+            return {str(PurePosixPath(row["file"].strip())): row["subject"].strip() for row in table}
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError) as error:
+        raise UsageError(
+            f"{file} cannot be read as a csv with the columns file and subject: {error}."
+        ) from None

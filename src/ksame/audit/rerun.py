@@ -16,7 +16,7 @@ from ksame.core.errors import UsageError
 from ksame.io.sources import Source
 from ksame.methods import METHODS, Method
 from ksame.models import runtime, weights
-from ksame.release import Release
+from ksame.release import Release, method_name
 from ksame.spaces import AppearanceSpace
 from ksame.spaces.generator_space import GeneratorSpace
 
@@ -28,15 +28,15 @@ class RerunResult(NamedTuple):
     image: tuple[int, ...]
 
 
-def method_name(certificate: Mapping[str, Any]) -> str | None:
-    """Return the name of the method that a certificate states."""
-    method = certificate.get("method")
-    return method.get("name") if isinstance(method, Mapping) else None
-
-
 def can_rerun(certificate: Mapping[str, Any]) -> bool:
-    """Return whether a certificate states a method that can be run again."""
-    return method_name(certificate) in METHODS
+    """Return whether a certificate states a method that can be run here, with its options."""
+    if method_name(certificate) not in METHODS:
+        return False
+    try:
+        stated_method(certificate)
+    except UsageError:  # an option of an extension that is not registered here
+        return False
+    return True
 
 
 def stated_method(certificate: Mapping[str, Any]) -> Method[Any]:
@@ -110,9 +110,8 @@ def _release(
 ) -> Release:
     """Make the release."""
     method, publish = stated_method(certificate), certificate["publish"]
-    media = [
-        medium.with_options({"subjects": subjects}) for medium in pipeline.find_media(paths, in_order=True)
-    ]
+    options = {"subjects": subjects} if method.uses_subjects else {}
+    media = [medium.with_options(options) for medium in pipeline.find_media(paths, in_order=True)]
     return pipeline.run(media, method, pipeline.OUTPUTS[publish](), Context(jobs=jobs))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import Field
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,13 +12,12 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional, Union, get_arg
 import typer
 from typer.core import TyperCommand
 
-from ksame.core.options import Options
+from ksame.core.options import Options, flag_of
 from ksame.methods import AD_HOC, METHODS
-from ksame.pipeline.outputs import OUTPUTS
-from ksame.pipeline.photos import Photos
+from ksame.pipeline.photos import OUTPUTS, Photos
 from ksame.pipeline.videos import Videos
 
-__all__ = ["GroupedCommand", "given_options", "with_generated_options"]
+__all__ = ["GroupedCommand", "with_generated_options"]
 
 
 class _Entry(NamedTuple):
@@ -27,6 +26,7 @@ class _Entry(NamedTuple):
     field: Field[Any]
     kind: Any
     owners: list[str]
+    defaults: dict[Any, list[str]]  # and who has each
 
 
 def with_generated_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -38,11 +38,6 @@ def with_generated_options(command: Callable[..., None]) -> Callable[..., None]:
     command.__signature__ = signature.replace(parameters=keyword_only)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in keyword_only} | {"return": None}
     return command
-
-
-def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given on the command line."""
-    return {name: value for name, value in options.items() if value is not None and value != []}
 
 
 class GroupedCommand(TyperCommand):
@@ -66,9 +61,10 @@ def _entries() -> dict[str, _Entry]:
     entries: dict[str, _Entry] = {}
     for owner, options in _owners():
         for field in options.option_fields():
-            entry = entries.setdefault(field.name, _Entry(field, options.type_of(field), []))
+            entry = entries.setdefault(field.name, _Entry(field, options.type_of(field), [], {}))
             if owner not in entry.owners:
                 entry.owners.append(owner)
+                entry.defaults.setdefault(field.default, []).append(owner)
     return entries
 
 
@@ -81,14 +77,14 @@ def _owners() -> list[tuple[str, type[Options]]]:
 
 def _parameter(name: str, entry: _Entry) -> inspect.Parameter:
     """Return an option as a parameter that typer reads; None: it was not given."""
-    flag = f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
     about = entry.field.metadata["about"].rstrip(".")
-    default = entry.field.default
-    shown = f" [{default}]" if isinstance(default, int | str) and not isinstance(default, bool) else ""
+    first, *others = entry.defaults
+    told = [first, *(f"{other} for {', '.join(entry.defaults[other])}" for other in others)]
+    shown = f" [{'; '.join(map(str, told))}]" if isinstance(first, int | str) and first is not False else ""
     choices = entry.field.metadata["choices"]
     listed = f": {', '.join(choices)}" if choices is not None else ""
     option = typer.Option(
-        flag,
+        flag_of(name),
         help=f"{about}{listed}{shown}.",
         show_default=False,
         rich_help_panel=f"Options of {', '.join(entry.owners)}",

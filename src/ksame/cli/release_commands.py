@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from ksame import pipeline
 from ksame.cli.model_commands import model_app, models, pool_app
-from ksame.cli.options import GroupedCommand, given_options, with_generated_options
+from ksame.cli.options import GroupedCommand, with_generated_options
 from ksame.cli.shell import Json, Quiet, app, confirm, print_json, progress, say, say_table, warn
 from ksame.cli.summary import describe_method, print_result, summary
 from ksame.core.checkpoint import Checkpoint
 from ksame.core.context import ENGINES, Context
-from ksame.core.errors import KSameError, UsageError
+from ksame.core.errors import KSameError, UsageError, WeightsError
 from ksame.methods import AD_HOC, METHODS, Method
 from ksame.models.recognisers import RECOGNISERS, VERIFIERS
-from ksame.pipeline import Medium, Output, find_media, find_method, route
-from ksame.release import CERTIFICATE, as_written, check_folders, clear_unfinished, verify
+from ksame.pipeline import Medium, Output, default_method, find_media, find_method, route
+from ksame.release import CERTIFICATE, as_written, open_folders, verify
 
 CHECKPOINT = "journal.jsonl"  # in the private folder while a run is under way
 
@@ -46,8 +46,11 @@ def run(
         bool, typer.Option("--accept-no-guarantee", help="Allow the ad hoc methods, which promise nothing.")
     ] = False,
     verifiers: Annotated[
-        str, typer.Option(help="Recognisers that judge candidates for new faces, separated by commas.")
-    ] = ",".join(VERIFIERS),
+        str | None,
+        typer.Option(
+            help=f"Recognisers that judge candidates for new faces [{','.join(VERIFIERS.identity)}]."
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Repeat a run; keep it as secret as the mapping.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Workers [one per core].")] = None,
     engine: Annotated[str, typer.Option(help=f"What the workers are: {', '.join(ENGINES)}.")] = "threads",
@@ -60,35 +63,36 @@ def run(
 ) -> None:
     """Make a certified release from photos or videos."""
     began = time.monotonic()
-    media, chosen, published = _choose(inputs, method, publish, accept_no_guarantee, given_options(options))
+    given = {name: value for name, value in options.items() if value is not None and value != []}
+    media, chosen, published = _choose(inputs, method, publish, accept_no_guarantee, given)
+    judges = _parse_verifiers(verifiers, chosen)
+    fixed: dict[str, Any] = {"jobs": jobs, "engine": engine, "verifiers": judges}
     if resume and not overwrite and (output / CERTIFICATE).is_file():
         raise UsageError(f"There is nothing to resume: {output} is finished.")
-    out, secret = check_folders(output, private, overwrite=overwrite or dry_run)
-    _check_output_apart(inputs, out, secret)
-    context = Context(jobs=jobs, engine=engine, verifiers=_parse_verifiers(verifiers))
-    context = replace(context, seed=context.seed if seed is None else seed)
-    if not dry_run:
-        clear_unfinished(out, secret)
-        checkpoint = Checkpoint.open(secret / CHECKPOINT, seed=context.seed, resume=resume)
-        context = replace(context, checkpoint=checkpoint, seed=checkpoint.seed if seed is None else seed)
+    out, secret = open_folders(output, private, inputs=inputs, overwrite=overwrite, dry_run=dry_run)
+    fresh = secrets.randbits(256) if seed is None else seed
+    checkpoint = None if dry_run else Checkpoint.open(secret / CHECKPOINT, seed=fresh, resume=resume)
+    fixed["seed"] = checkpoint.seed if checkpoint and seed is None else fresh
     try:
         with progress(quiet) as callback:
-            release = pipeline.run(media, chosen, published, replace(context, progress=callback))
+            callback("preparing", 0, 1)
+            context = Context(**fixed, checkpoint=checkpoint, progress=callback)
+            release = pipeline.run(media, chosen, published, context)
             if not dry_run:
                 release.save(out, private=secret, overwrite=overwrite)
-        certificate = None if dry_run else verify(out, private=secret).certificate
+        checked = None if dry_run else verify(out, private=secret)
+        if checked:
+            release = as_written(release, checked)
     except KSameError as error:
         # What was found is kept where trying again makes sense: on a full disk, or when resuming.
-        if context.checkpoint and not resume and error.exit_code != 1:
-            context.checkpoint.remove()
+        useless = error.exit_code != 1 or isinstance(error, WeightsError)
+        if checkpoint and not resume and useless:
+            checkpoint.remove()
         raise
-    if context.checkpoint:
-        context.checkpoint.remove()
-        release = as_written(release, out, secret)
-    result = summary(release, certificate, time.monotonic() - began)
-    raise typer.Exit(
-        print_result(release, result, out, secret, dry_run=dry_run, quiet=quiet, as_json=as_json)
-    )
+    if checkpoint:
+        checkpoint.remove()
+    figures = summary(release, checked, time.monotonic() - began)
+    raise typer.Exit(print_result(release, figures, checked, (out, secret), quiet=quiet, as_json=as_json))
 
 
 def _choose(
@@ -96,13 +100,7 @@ def _choose(
 ) -> tuple[list[Medium], Method[Any], Output]:
     """Return inputs, method and output with their options, or say before any work what does not fit."""
     media = find_media(inputs)
-    kinds = {medium.medium for medium in media}
-    if len(kinds) == 2 and method is None:
-        raise UsageError(
-            "There are photos and videos in the inputs: give --method shift to release both together, without"
-            " a promise, or release them apart, each with its claim."
-        )
-    chosen = find_method(method or ("shift" if "videos" in kinds else "ksame-m"))
+    chosen = find_method(method) if method else default_method(media)
     if chosen.name in AD_HOC and not accepted:
         raise UsageError(
             f"{chosen.name} guarantees nothing: give --accept-no-guarantee too, or leave out --method."
@@ -110,8 +108,12 @@ def _choose(
     return route(media, chosen, publish, options)
 
 
-def _parse_verifiers(names: str) -> tuple[str, ...]:
-    """Return the recognisers that are named, or say which there are."""
+def _parse_verifiers(names: str | None, method: Method[Any]) -> tuple[str, ...]:
+    """Return the recognisers that are named, or say which there are; none: those of the run."""
+    if names is None:
+        return ()
+    if not method.uses_verifiers:
+        raise UsageError(f"{method.name} asks no verifiers: leave out --verifiers.")
     chosen = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     for name in chosen or ("",):
         if name not in RECOGNISERS:
@@ -135,9 +137,10 @@ def verify_command(
             warn(f"not checked: {what}")
         say(("Verified as far as listed.", "bold"), f" The claim: {result.certificate['claim']}")
     if as_json:
-        keys = ("k", "bound", "method", "publish", "kind", "claim")
+        keys = ("k", "bound", "publish", "kind", "claim")
         print_json(
-            {key: result.certificate[key] for key in keys}
+            {"method": result.certificate["method"]["name"]}
+            | {key: result.certificate[key] for key in keys}
             | {"checks": list(result.checks), "unchecked": list(result.unchecked), "exit_code": 0}
         )
 
@@ -149,7 +152,11 @@ def methods_command(as_json: Json = False) -> None:
     if as_json:
         print_json({"methods": rows})
         return
-    say_table(rows[0], [[str(value) for value in row.values()] for row in rows])
+    columns = [*rows[0]]
+    page = Console(soft_wrap=False, highlight=False)
+    say_table(columns, [[row[name] for name in columns] for row in rows], to=page, unbroken=("method",))
+    strengths = [(row["method"], row["strength"]) for row in rows if "strength" in row]
+    say_table(("method", "--strength"), strengths, to=page)
 
 
 @app.command(name="demo")
@@ -163,18 +170,3 @@ def demo_command(
 
     with progress(False) as watch:
         demo.run(output, say=say, progress=watch)
-
-
-def _check_output_apart(inputs: list[Path], out: Path, secret: Path) -> None:
-    """Refuse to write among the inputs, or over them."""
-    for path in inputs:
-        real = Path(os.path.realpath(path))  # a link that leads to itself is for the reader to report
-        for what, folder in (("release", out), ("private folder", secret)):
-            if real == folder or real in folder.parents:
-                raise UsageError(
-                    f"The {what} {folder} would lie inside the input {path}: name a folder elsewhere."
-                )
-            if folder in real.parents:
-                raise UsageError(
-                    f"The input {path} lies inside the {what} {folder}: name a folder elsewhere."
-                )

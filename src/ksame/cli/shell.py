@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -101,11 +101,17 @@ def confirm(text: str) -> None:
     say(("✓", "green"), " ", text)
 
 
-def say_table(columns: Iterable[str], rows: Iterable[Iterable[str]], *, to: Console | None = None) -> None:
-    """Print a table; no figure is cut short."""
+def say_table(
+    columns: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    *,
+    to: Console | None = None,
+    unbroken: Container[str] = (),
+) -> None:
+    """Print a table; no figure is cut short, and some columns are not broken."""
     table = Table(box=None)
     for column in columns:
-        table.add_column(text_of(column), overflow="fold")
+        table.add_column(text_of(column), overflow="fold", no_wrap=column in unbroken)
     for row in rows:
         table.add_row(*map(text_of, row))
     (to or console).print(table)

@@ -8,25 +8,26 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ksame.analysis import subjects as people
+from ksame.analysis.identify import subject_table
 from ksame.cli.shell import confirm, print_json, say, say_table, warn
 from ksame.core.context import Context
 from ksame.io import VIDEO_SUFFIXES
-from ksame.methods import Method
+from ksame.methods import Method, Obscure
 from ksame.models import weights
 from ksame.models.recognisers import VERIFIERS
-from ksame.release import Release, ResidualRecord, read_private, read_residual_faces
+from ksame.release import Release, ResidualRecord, Verification
 
 
-def summary(release: Release, certificate: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
+def summary(release: Release, checked: Verification | None, seconds: float) -> dict[str, Any]:
     """Return the figures of a run; what only the written files tell is there if they were written."""
+    certificate = checked.certificate if checked else None
     mapping, failures = release.private.mapping, release.private.failures
     named = [*{row.input for row in mapping}, *(failure.input for failure in failures)]
     of_videos = ("frames", "faces_drawn", "faces_covered", "kept_people", "audio")
     return {
         "method": release.method.name,
         "publish": release.publish,
-        "k": release.method.min_people,
+        "k": release.method.k,
         "bound": release.guarantee.bound,
         "kind": release.guarantee.kind,
         "claim": str(release.guarantee),
@@ -50,21 +51,21 @@ def summary(release: Release, certificate: Mapping[str, Any] | None, seconds: fl
 def print_result(
     release: Release,
     figures: Mapping[str, Any],
-    out: Path,
-    secret: Path,
+    checked: Verification | None,
+    folders: tuple[Path, Path],
     *,
-    dry_run: bool,
     quiet: bool,
     as_json: bool,
 ) -> int:
     """Print what a run did, and return its exit code."""
-    untouched = [] if dry_run else read_residual_faces(secret)
-    notes = [] if dry_run else read_private(secret)[1].get("notes", [])
+    (out, secret), kept = folders, checked.private if checked else None
+    notes, untouched = (kept.settings.get("notes", []), kept.residual) if kept else ([], [])
     code = 5 if figures["untouched_faces"] or figures["withheld_files"] else 4 if figures["failures"] else 0
     print_failures(figures["failures"])
     if not quiet:
-        print_summary(release, figures, notes, None if dry_run else out)
-    print_residual_faces(untouched, secret)
+        print_summary(release, figures, notes, out if checked else None)
+    if untouched:
+        print_residual_faces(untouched, secret)
     if as_json:
         listed = {"notes": notes, "untouched": [one._asdict() for one in untouched]}
         print_json(dict(figures) | listed | {"release": str(out), "private": str(secret), "exit_code": code})
@@ -73,8 +74,9 @@ def print_result(
 
 def describe_method(method: Method[Any]) -> dict[str, str]:
     """Return what a user chooses a method by."""
-    networks = method.networks(Context(verifiers=VERIFIERS))
+    networks = method.networks(Context(verifiers=VERIFIERS.identity))
     limited = [name for name in networks if weights.CATALOGUE[name].non_commercial]
+    strength = method.describe_strength() if isinstance(method, Obscure) else ""
     return {
         "method": method.name,
         "promise": method.promise,
@@ -82,6 +84,7 @@ def describe_method(method: Method[Any]) -> dict[str, str]:
         "works on": ", ".join(method.media),
         "speed": method.speed,
         "licence": f"not for commercial use ({', '.join(limited)})" if limited else method.licence,
+        **({"strength": strength} if strength else {}),
     }
 
 
@@ -93,8 +96,6 @@ def print_failures(failures: Sequence[Mapping[str, str]]) -> None:
 
 def print_residual_faces(untouched: Sequence[ResidualRecord], secret: Path, max_count: int = 10) -> None:
     """Say where faces were left, file by file; it is an error, so --quiet does not hide it."""
-    if not untouched:
-        return
     say((f"A second detector sees {len(untouched)} untouched faces.", "bold red"))
     for output, some in groupby(untouched, key=lambda one: one.output):
         runs = list(_frame_ranges(list(some)))
@@ -165,7 +166,7 @@ def _print_videos(release: Release, figures: Mapping[str, Any], *, done: bool) -
 def _print_people(release: Release, max_count: int = 20) -> None:
     """Show who was taken for one person: those linked loosely first, then by the number of photos."""
     mapping = [row for row in release.private.mapping if row.output not in release.clips]
-    ranked = people.subject_table([row.subject for row in mapping], [row.input for row in mapping], first=4)
+    ranked = subject_table([row.subject for row in mapping], [row.input for row in mapping], first=4)
     loose = set(release.private.settings.get("linked_loosely", ()))
     ranked.sort(key=lambda who: who.subject not in loose)  # stable: these are to be looked at first
     rows = []

@@ -1,1 +1,1 @@
-"""What everything speaks in: arrays, errors, faces, partitions, guarantees, geometry."""
+"""Types and errors that every package uses: arrays, faces, partitions, guarantees, geometry."""

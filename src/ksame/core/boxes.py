@@ -16,7 +16,7 @@ __all__ = ["Boxes"]
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """n detections as parallel arrays, in pixels of the photo; an index or a mask gives Boxes.
+    """n detections as parallel arrays, in pixels of the image; indexing gives Boxes.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Boxes:
     score : (n,) float
         The detector's confidence in [0, 1].
     five : (n, 5, 2) float
-        Left eye, right eye, nose tip, mouth left, mouth right; "left" is the picture's left.
+        Left eye, right eye, nose tip, mouth left, mouth right; "left" is the left of the image.
 
     Examples
     --------
@@ -39,33 +39,33 @@ class Boxes:
 
     def __post_init__(self) -> None:
         """Check that the arrays are parallel."""
-        n = len(self.score)
+        n = len(self)
         if self.xyxy.shape != (n, 4) or self.five.shape != (n, 5, 2):
             raise UsageError(
                 f"Boxes need xyxy ({n}, 4) and five ({n}, 5, 2). Got {self.xyxy.shape}, {self.five.shape}."
             )
 
     def __len__(self) -> int:
-        """Return the number of faces."""
+        """Return the number of detections."""
         return len(self.score)
 
     def __getitem__(self, index: Any) -> Boxes:
-        """Return the faces that a slice, mask or index array names."""
+        """Return the detections that a slice, mask or index array selects."""
         return Boxes(self.xyxy[index], self.score[index], self.five[index])
 
     @classmethod
     def none(cls) -> Boxes:
-        """Return no face."""
+        """Return an empty set of detections."""
         return cls(np.zeros((0, 4)), np.zeros(0), np.zeros((0, 5, 2)))
 
     @classmethod
     def join(cls, parts: Sequence[Boxes]) -> Boxes:
-        """Return the faces of several passes side by side."""
+        """Return the detections of several sets in one."""
         parts = [cls.none(), *parts]
         return cls(*(np.concatenate([getattr(p, c) for p in parts]) for c in ("xyxy", "score", "five")))
 
     def moved(self, move: Callable[[FloatArray], FloatArray]) -> Boxes:
-        """Return the boxes after a map of points (..., 2) that keeps axes parallel to the axes."""
+        """Return the boxes after a map of points (..., 2) by quarter turns, flips, scaling and shifts."""
         corners = move(self.xyxy.reshape(-1, 2, 2))
         xyxy = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
         return Boxes(xyxy, self.score, move(self.five))

@@ -1,13 +1,12 @@
-"""The journal by which a stopped run goes on: boxes, the seed and finished videos; no old face and no code.
+"""Checkpoint of a run: the seed, detected boxes and finished videos; no original pixel and no code.
 
-It lives in the private folder while a run is under way and is removed when the release is written.
+It is kept in the private folder while the run lasts and is removed when the release is written.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,67 +16,67 @@ from typing import Any, Self
 import numpy as np
 
 from ksame.core.boxes import Boxes
-from ksame.core.errors import UsageError
 
 BOX_COLUMNS = {"xyxy": (-1, 4), "score": (-1,), "five": (-1, 5, 2)}
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Detections by photo, as lines of JSON; ``stamp`` is what changes when the photo changes.
+    """Entries as lines of JSON: the seed, then detections by photo and notes by finished video.
 
-    Videos that are finished lie beside it in ``finished``, under a key that tells nothing: it is the hash
-    of all that they were made from. A video whose key is another now is made anew.
+    An entry of a photo is valid while its ``stamp`` (size and time of the file) is unchanged. Finished videos
+    are kept in the folder ``finished`` under a key, the hash of everything that they were made from: if that
+    has changed, the video is rendered again.
     """
 
     path: Path
     seed: int
-    known: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    entries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: Path, *, seed: int, resume: bool) -> Self:
-        """Start a journal, or go on with the one that is there and its seed."""
+        """Start a checkpoint, or resume the existing one with its seed."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.parent.chmod(0o700)
         lines = _read(path) if resume and path.is_file() else []
         if lines and "seed" in lines[0]:
             return cls(path, int(lines[0]["seed"]), {line["name"]: line for line in lines[1:]})
-        journal = cls(path, seed)
-        journal._clear()
+        checkpoint = cls(path, seed)
+        checkpoint._clear()
         path.touch(mode=0o600)
-        journal._append({"seed": seed})
-        return journal
+        checkpoint._append({"seed": seed})
+        return checkpoint
 
     def load_boxes(self, name: str, stamp: list[int]) -> Boxes | None:
-        """Return the detections of a photo that has not changed since."""
-        line = self.known.get(name)
+        """Return the stored detections of a photo, or None if it is new or has changed."""
+        line = self.entries.get(name)
         if line is None or line["stamp"] != stamp:
             return None
         return Boxes(*(np.array(line[column], float).reshape(shape) for column, shape in BOX_COLUMNS.items()))
 
     def store_boxes(self, name: str, stamp: list[int], boxes: Boxes) -> None:
-        """Write down the detections of a photo."""
+        """Store the detections of a photo."""
         lists = {column: np.asarray(getattr(boxes, column), float).tolist() for column in BOX_COLUMNS}
         self._append({"name": name, "stamp": stamp, **lists})
 
-    def made(self, key: str, target: Path) -> list[Any] | None:
-        """Put the finished video of this key in its place; return what was said of it, or None."""
-        line, video = self.known.get(key), self._video(key, target)
+    def load_video(self, key: str, target: Path) -> list[Any] | None:
+        """Link the finished video of this key to the target and return its notes, or return None."""
+        line, video = self.entries.get(key), self._video(key, target)
         if line is None or not video.is_file():
             return None
         _link_or_copy(video, target)
-        return list(line["said"])
+        return list(line["notes"])
 
-    def finish(self, key: str, made: Path, said: list[Any]) -> None:
-        """Keep a video that was made, and what is to be said of it, should the run be stopped."""
-        video = self._video(key, made)
+    def store_video(self, key: str, source: Path, notes: list[Any]) -> None:
+        """Keep a finished video and its notes in case the run is interrupted."""
+        video = self._video(key, source)
         video.parent.mkdir(mode=0o700, exist_ok=True)
         video.unlink(missing_ok=True)
-        _link_or_copy(made, video)
-        self._append({"name": key, "stamp": [], "said": said})  # last: what has a line is whole
+        _link_or_copy(source, video)
+        self._append({"name": key, "stamp": [], "notes": notes})  # last: a video with an entry is complete
 
     def remove(self) -> None:
-        """Remove the file and the finished videos, and the folder if nothing else is in it."""
+        """Remove the checkpoint and the finished videos, and the folder if it is empty then."""
         self._clear()
         if not any(self.path.parent.iterdir()):
             self.path.parent.rmdir()
@@ -94,21 +93,16 @@ class Checkpoint:
             file.write(json.dumps(line) + "\n")
 
 
-def resolve_seed(seed: int | None, checkpoint: Checkpoint | None) -> int:
-    """Return the seed of a run: the one given, that of the run it goes on with, or a fresh one.
-
-    >>> resolve_seed(7, None)
-    7
-    """
-    if seed is None:
-        return checkpoint.seed if checkpoint else secrets.randbits(256)
-    if not 0 <= seed < 2**256:
-        raise UsageError(f"seed must be an integer from 0 to 2**256 - 1. Got {seed}.")
-    return seed
+def file_stamp(pixels: object, effort: str) -> list[int]:
+    """Return what changes when a file, or how thoroughly it is searched, does; nothing for an array."""
+    if not isinstance(pixels, Path) or not pixels.is_file():
+        return []
+    stat = pixels.stat()
+    return [stat.st_size, stat.st_mtime_ns, int(effort == "full")]
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
-    """Give a file a second name; where that is not possible, copy it."""
+    """Hard-link a file; copy it where the file system has no links."""
     try:
         os.link(source, target)
     except OSError:
@@ -116,14 +110,14 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
-    """Return the journal's lines; one that a killed process left unfinished is passed over."""
-    lines, whole = [], path.read_text(encoding="ascii")
-    if not whole.endswith("\n"):
+    """Return the entries; an incomplete line of a killed process is ignored."""
+    lines, text = [], path.read_text(encoding="ascii")
+    if not text.endswith("\n"):
         with path.open("a", encoding="ascii") as file:
-            file.write("\n")  # what is appended next must not be glued to the unfinished line
-    for text in whole.splitlines():
+            file.write("\n")  # or the next entry would continue the incomplete line
+    for line in text.splitlines():
         try:
-            lines.append(json.loads(text))
+            lines.append(json.loads(line))
         except ValueError:
             continue
     return lines

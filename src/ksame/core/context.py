@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Generator
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
 from typing import Any, TypeVar
 
+import joblib
 import numpy as np
 
 from ksame.core.arrays import ProgressCallback
 from ksame.core.checkpoint import Checkpoint
 from ksame.core.errors import UsageError
-from ksame.core.parallel import parallel_map
 
-__all__ = ["ENGINES", "Context"]
+__all__ = ["ENGINES", "Context", "ignore_progress", "parallel_map"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,7 +29,7 @@ ENGINES = {"threads": "threading", "processes": "loky"}
 
 
 def ignore_progress(stage: str, done: int, total: int) -> None:
-    """Report progress to nobody."""
+    """Ignore progress reports."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +58,7 @@ class Context:
     [1, 2, 3]
     """
 
-    seed: int = field(default_factory=lambda: secrets.randbits(256), repr=False)
+    seed: int = field(default_factory=partial(secrets.randbits, 256), repr=False)
     jobs: int | None = None
     engine: str = "threads"
     checkpoint: Checkpoint | None = None
@@ -80,9 +84,43 @@ class Context:
         self, work: Callable[[T], R], items: Collection[T], *, stage: str = ""
     ) -> Generator[R, None, None]:
         """Yield the result for each item in order, made by the workers; report progress under a stage."""
-        tasks = ((item,) for item in items)
-        with closing(parallel_map(work, tasks, jobs=self.jobs, engine=ENGINES[self.engine])) as results:
+        backend = ENGINES[self.engine]
+        with closing(parallel_map(work, zip(items, strict=True), jobs=self.jobs, engine=backend)) as results:
             for done, result in enumerate(results, 1):
                 if stage:
                     self.progress(stage, done, len(items))
                 yield result
+
+
+def parallel_map(
+    work: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, jobs: int | None, engine: str = "threading"
+) -> Generator[T, None, None]:
+    """Yield the result for each task's arguments, in order, computed by several workers.
+
+    When the generator is closed early, no further task is started and running ones are waited for: a thread
+    that is still inside a network when the interpreter exits would abort the process.
+    """
+    try:
+        # max_nbytes: or joblib would write large images to temporary files on their way to a process
+        parallel = joblib.Parallel(n_jobs=jobs or -1, backend=engine, return_as="generator", max_nbytes=None)
+    except ValueError:
+        raise UsageError(f"There is no engine {engine!r}: threading and loky are always there.") from None
+    stopped: list[bool] = []  # lists: their changes are atomic, and they can be sent to processes
+    running: list[bool] = []
+
+    def counted(*task: Any) -> T | None:
+        running.append(True)
+        try:
+            return None if stopped else work(*task)
+        finally:
+            running.pop()
+
+    results = parallel(joblib.delayed(counted)(*task) for task in takewhile(lambda _: not stopped, tasks))
+    try:
+        for result in results:  # noqa: UP028  # yield from would close joblib's generator, which complains
+            yield result
+    finally:
+        stopped.append(True)
+        deque(results, maxlen=0)
+        while running:  # joblib does not wait for its threads when Ctrl-C stops it
+            time.sleep(0.01)

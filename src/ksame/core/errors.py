@@ -2,13 +2,13 @@
 
 ::
 
-    KSameError                 1   anything that went wrong here
-    |-- UsageError             2   an option or argument makes no sense
+    KSameError                 1   any failure of ksame
+    |-- UsageError             2   an invalid option or argument
     |-- GuaranteeError         3
-    |   |-- CannotGuarantee        k cannot be met by these people
-    |   `-- GuaranteeViolated      a claim was checked and is not true
-    |-- InputError             4   a photo cannot be read or has no face
-    |-- ResidualFace           5   a face is still untouched in what was written
+    |   |-- CannotGuarantee        k cannot be reached with these people
+    |   `-- GuaranteeViolated      a claim was checked and does not hold
+    |-- InputError             4   an input cannot be read or has no face
+    |-- ResidualFace           5   an original face was detected in the output
     `-- WeightsError           1   a model file is missing and cannot be fetched
 """
 
@@ -18,39 +18,39 @@ from typing import NamedTuple
 
 
 class KSameError(Exception):
-    """Anything that went wrong here; the message is one sentence that says what to do."""
+    """Any failure of ksame; the message is one sentence: what is wrong and what to do."""
 
     exit_code = 1
 
 
 class UsageError(KSameError, ValueError):
-    """An option or argument makes no sense."""
+    """An option or argument is invalid."""
 
     exit_code = 2
 
 
 class GuaranteeError(KSameError, ValueError):
-    """A promise cannot be given, or was given and is not true."""
+    """A guarantee cannot be given, or does not hold."""
 
     exit_code = 3
 
 
 class CannotGuarantee(GuaranteeError):
-    """k cannot be met by these people."""
+    """k cannot be reached with these people."""
 
 
 class GuaranteeViolated(GuaranteeError):
-    """A claim was checked and is not true."""
+    """A claim was checked and does not hold."""
 
 
 class InputError(KSameError):
-    """A photo cannot be read or has no face."""
+    """An input cannot be read or has no face."""
 
     exit_code = 4
 
 
 class ResidualFace(KSameError):
-    """A face is still untouched in what was written."""
+    """An original face was detected in the output."""
 
     exit_code = 5
 
@@ -60,15 +60,15 @@ class WeightsError(KSameError):
 
 
 class Failure(NamedTuple):
-    """One line of failures.csv: an input for which nothing was published, and why."""
+    """A row of failures.csv: an input for which nothing was published, and why."""
 
     input: str
     reason: str
 
 
 class Faceless(NamedTuple):
-    """One line of faceless.csv: a photo that was published although nobody in it was replaced."""
+    """A row of faceless.csv: a photo that was published without any face replaced."""
 
     input: str
     output: str
-    covered: int  # faces that were covered; 0 where no detector saw any
+    covered: int  # number of covered faces; 0 where no detector found any

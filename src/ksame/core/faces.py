@@ -1,4 +1,4 @@
-"""Face sets and the protocol of face spaces."""
+"""Face sets, and the protocol of spaces of face codes."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class FaceSet:
     score : (n,) float
         The detector's confidence.
     source : (n,) str
-        The photo each face is from.
+        The photo that each face is from.
     subject : (n,) str
-        Who it is. k counts these.
+        Identity of each face. k counts subjects.
     labels : mapping of str to (n,) arrays
-        What else is known: gender, expression, any column of a csv.
+        Further columns: gender, expression, any column of a csv.
     """
 
     rgb: NDArray[np.uint8]
@@ -55,7 +55,7 @@ class FaceSet:
 
     def __post_init__(self) -> None:
         """Check that the arrays are parallel."""
-        n = len(self.rgb)
+        n = len(self)
         if self.rgb.ndim != 4 or self.rgb.shape[3] != 3 or self.rgb.dtype != np.uint8:
             raise UsageError(f"rgb must be (n, h, w, 3) uint8. Got {self.rgb.shape} {self.rgb.dtype}.")
         if self.points.ndim != 3 or self.points.shape[2] != 2:
@@ -73,7 +73,7 @@ class FaceSet:
         return len(self.rgb)
 
     def __getitem__(self, index: slice | NDArray[Any] | list[int]) -> Self:
-        """Return the faces that a slice, mask or index array names."""
+        """Return the faces that a slice, mask or index array selects."""
         return replace(
             self,
             rgb=self.rgb[index],
@@ -87,7 +87,7 @@ class FaceSet:
 
 
 class Space(Protocol):
-    """A way from faces to codes and back; ``fit`` returns it finished, there is no unfitted state."""
+    """A map from faces to codes and back; ``fit`` returns it fitted, there is no unfitted state."""
 
     @classmethod
     def fit(cls, faces: FaceSet) -> Self:
@@ -97,4 +97,4 @@ class Space(Protocol):
         """Return one code per face, (n, d)."""
 
     def decode(self, codes: FloatArray) -> NDArray[np.uint8]:
-        """Return one picture per code, (n, h, w, 3)."""
+        """Return one image per code, (n, h, w, 3)."""

@@ -1,4 +1,4 @@
-"""Points, transforms and masks; (x, y) in pixels, float64, shapes (..., m, 2)."""
+"""Points, transforms and triangle meshes; (x, y) in pixels, float64, shapes (..., m, 2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.errors import UsageError
 
-# The 468-point face mesh: the indices that the toolkit refers to by name. "Left" is the picture's left.
+# The 468-point face mesh: the indices that the toolkit refers to by name. "Left" is the left of the image.
 MESH = 468
 LEFT_EYE = (33, 7, 163, 144, 145, 153, 154, 155, 133, 173, 157, 158, 159, 160, 161, 246)
 RIGHT_EYE = (263, 249, 390, 373, 374, 380, 381, 382, 362, 398, 384, 385, 386, 387, 388, 466)
@@ -27,7 +27,7 @@ STABLE_POINTS = (
     1,
     362,
     263,
-)  # eye corners, bridge and tip of the nose: what expressions move least
+)  # eye corners, bridge and tip of the nose: expressions move them least
 # fmt: off
 BROWS = ((70, 63, 105, 66, 107, 55, 65, 52, 53, 46), (300, 293, 334, 296, 336, 285, 295, 282, 283, 276))
 OUTER_LIPS = (61, 146, 91, 181, 84, 17, 314, 405, 321, 375, 291, 409, 270, 269, 267, 0, 37, 39, 40, 185)
@@ -35,37 +35,35 @@ INNER_LIPS = (78, 191, 80, 81, 82, 13, 312, 311, 310, 415, 308, 324, 318, 402, 3
 OVAL = (10, 338, 297, 332, 284, 251, 389, 356, 454, 323, 361, 288, 397, 365, 379, 378, 400, 377,
         152, 148, 176, 149, 150, 136, 172, 58, 132, 93, 234, 127, 162, 21, 54, 103, 67, 109)
 # fmt: on
-# points of cheeks, nose and the middle of the forehead: away from beards, hair, brows and glasses
+# on the cheeks, the nose and the middle of the forehead: away from beards, hair, brows and glasses
 SKIN_POINTS = (36, 50, 101, 117, 118, 205, 266, 280, 330, 346, 347, 425, 5, 195, 197, 9, 151)
 
 
-BACKGROUND_GREY = 236  # the plain ground of a portrait, on the 0 .. 255 scale
+BACKGROUND_GREY = 236  # grey level of the background of a portrait, 0 to 255
 
 
 class CanonicalFrame(NamedTuple):
-    """The canonical picture on which faces are registered: its size and where five points go."""
+    """The canonical frame on which faces are registered: its size and the places of five points."""
 
     width: int
     height: int
     five: FloatArray  # (5, 2): left eye, right eye, nose tip, mouth left, mouth right
-
-    @property
-    def eye_distance(self) -> float:
-        """The distance between the eyes."""
-        return float(self.five[1, 0] - self.five[0, 0])
+    eye_distance: float  # between the first two
 
     def size(self, scale: float) -> tuple[int, int]:
         """Return width and height of the frame at another scale."""
         return round(self.width * scale), round(self.height * scale)
 
 
-FRAME = CanonicalFrame(256, 320, np.array([[84.0, 136], [172, 136], [128, 186], [94, 228], [162, 228]]))
-PORTRAIT_FACE_XYXY = np.array([[18.0, 30.0, 238.0, 315.0]])  # where the face of a portrait is on it, xyxy
+FRAME = CanonicalFrame(
+    256, 320, np.array([[84.0, 136], [172, 136], [128, 186], [94, 228], [162, 228]]), 172 - 84.0
+)
+PORTRAIT_FACE_XYXY = np.array([[18.0, 30.0, 238.0, 315.0]])  # box of the face of a portrait
 
 
 @cache
 def mean_mesh() -> FloatArray:
-    """Return the mean mesh (468, 2) of the appearance model in the box, on the canonical frame."""
+    """Return the mean mesh (468, 2) of the bundled appearance model, on the canonical frame."""
     with resources.as_file(resources.files("ksame") / "models" / "data" / "appearance.npz") as path:
         mesh: FloatArray = np.load(path)["shape"]
     mesh.flags.writeable = False
@@ -83,7 +81,7 @@ def five_points(points: ArrayLike) -> FloatArray:
 
 
 def similarity(source: ArrayLike, target: ArrayLike) -> FloatArray:
-    """Return the (2, 3) rotation, scale and shift that brings source nearest to target in least squares.
+    """Return the (2, 3) rotation, scale and shift that maps source to target in the least-squares sense.
 
     Examples
     --------
@@ -95,7 +93,9 @@ def similarity(source: ArrayLike, target: ArrayLike) -> FloatArray:
     z0, w0 = z.mean(), w.mean()
     spread = (np.abs(z - z0) ** 2).sum()
     if z.shape != w.shape or not spread > 0:
-        raise UsageError("A similarity needs as many target as source points, and not all in one place.")
+        raise UsageError(
+            "A similarity needs as many target points as source points, and not all at the same place."
+        )
     a = (np.conj(z - z0) * (w - w0)).sum() / spread
     b = w0 - a * z0
     return np.array([[a.real, -a.imag, b.real], [a.imag, a.real, b.imag]])
@@ -108,43 +108,43 @@ def transform(matrix: FloatArray, points: ArrayLike) -> FloatArray:
 
 
 def crop(rgb: NDArray[np.uint8], matrix: FloatArray, width: int, height: int) -> NDArray[np.uint8]:
-    """Return the (height, width, 3) picture seen through an affine matrix, without aliasing when it shrinks.
+    """Return the (height, width, 3) crop that an affine matrix maps to, without aliasing when it shrinks.
 
-    Pixels outside the photo repeat its border: a black wedge would look like a feature of the face.
+    Pixels outside the image repeat its border: a black wedge would look like a feature of the face.
     """
     scale = float(np.sqrt(abs(np.linalg.det(matrix[:, :2]))))
-    if scale < 0.5:  # bilinear sampling skips pixels below one half: shrink what is seen by area first
-        step = 2 ** int(np.log2(min(1 / scale, *rgb.shape[:2])))  # no more than there is to shrink
+    if scale < 0.5:  # bilinear sampling skips pixels below one half: shrink by area first
+        step = 2 ** int(np.log2(min(1 / scale, *rgb.shape[:2])))  # at least one pixel remains
         left, top, right, bottom = _visible_box(rgb, matrix, (width, height), step)
         part = rgb[top:bottom, left:right]
-        h, w = part.shape[:2]  # a block that the border cuts is filled up with it
+        h, w = part.shape[:2]  # complete the last block by repeating the border
         part = cv2.copyMakeBorder(part, 0, -h % step, 0, -w % step, cv2.BORDER_REPLICATE)
         rgb = cv2.resize(part, (part.shape[1] // step, part.shape[0] // step), interpolation=cv2.INTER_AREA)
         # pixel centres: x_big = (x_small + 1/2) step - 1/2 + left
         middle = (step - 1) / 2
         matrix = matrix @ np.array([[step, 0, middle + left], [0, step, middle + top], [0, 0, 1]])
     size, border = (width, height), cv2.BORDER_REPLICATE
-    seen: NDArray[np.uint8] = cv2.warpAffine(rgb, matrix, size, flags=cv2.INTER_LINEAR, borderMode=border)
-    return seen
+    warped: NDArray[np.uint8] = cv2.warpAffine(rgb, matrix, size, flags=cv2.INTER_LINEAR, borderMode=border)
+    return warped
 
 
 def _visible_box(
     rgb: NDArray[np.uint8], matrix: FloatArray, size: tuple[int, int], step: int
 ) -> tuple[int, int, int, int]:
-    """Return the blocks of ``step`` pixels of a photo, as one box, that are seen through an affine matrix."""
+    """Return the box of the image that a crop shows, aligned to blocks of ``step`` pixels."""
     corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) * np.array(size)
-    there = transform(cv2.invertAffineTransform(matrix), corners) / step
-    most = -(-np.array(rgb.shape[1::-1]) // step)  # one block at least, whose edge is repeated
-    low = np.clip(np.floor(there.min(axis=0)) - 1, 0, most - 1).astype(int) * step
-    high = np.clip(np.ceil(there.max(axis=0)) + 2, 1, most).astype(int) * step
+    blocks = transform(cv2.invertAffineTransform(matrix), corners) / step
+    count = -(-np.array(rgb.shape[1::-1]) // step)  # at least one block, whose edge is repeated
+    low = np.clip(np.floor(blocks.min(axis=0)) - 1, 0, count - 1).astype(int) * step
+    high = np.clip(np.ceil(blocks.max(axis=0)) + 2, 1, count).astype(int) * step
     return (*low.tolist(), *np.maximum(high, low + step).tolist())
 
 
 def with_ring(shapes: FloatArray) -> FloatArray:
-    """Return meshes (..., 468, 2) with a ring around the face added, (..., 504, 2): the oval, grown.
+    """Return meshes (..., 468, 2) with an enlarged face oval added, (..., 504, 2).
 
-    It takes in what belongs to a face and lies outside its mesh: the forehead up to the hairline, and a
-    little of the cheek and the jaw, behind which the ground begins.
+    The ring encloses what belongs to a face and lies outside its mesh: the forehead up to the hairline, and
+    the edge of cheeks and jaw.
     """
     oval = shapes[..., list(OVAL), :]
     centre = oval.mean(axis=-2, keepdims=True)
@@ -154,21 +154,21 @@ def with_ring(shapes: FloatArray) -> FloatArray:
 
 
 def separate_lips(shapes: FloatArray) -> FloatArray:
-    """Return upright meshes (n, 468, 2) in which no upper lip has sunk below the lower one.
+    """Return upright meshes (n, 468, 2) in which no upper lip lies below the lower one.
 
-    A change of shape can close a mouth further than closed; the mesh would fold over and tear the picture.
+    A change of shape can move the lips past each other; the mesh would fold over and tear the texture.
     """
     half = len(INNER_LIPS) // 2
-    upper, lower = list(INNER_LIPS[1:half]), list(INNER_LIPS[:half:-1])  # corner to corner, side by side
-    mended = shapes.copy()
+    upper, lower = list(INNER_LIPS[1:half]), list(INNER_LIPS[:half:-1])  # corner to corner, in pairs
+    separated = shapes.copy()
     top, bottom = shapes[:, upper, 1], shapes[:, lower, 1]
     middle = (top + bottom) / 2
-    mended[:, upper, 1], mended[:, lower, 1] = np.minimum(top, middle), np.maximum(bottom, middle)
-    return mended
+    separated[:, upper, 1], separated[:, lower, 1] = np.minimum(top, middle), np.maximum(bottom, middle)
+    return separated
 
 
 def align(shapes: FloatArray, target: FloatArray) -> FloatArray:
-    """Return shapes (n, m, 2), each brought nearest to a target (m, 2) by its own similarity."""
+    """Return shapes (n, m, 2), each aligned to a target (m, 2) by its own similarity."""
     z, w = shapes @ [1, 1j], target @ [1, 1j]  # (n, m), (m,): see ``similarity``
     z, w0 = z - z.mean(axis=1, keepdims=True), w.mean()
     a = np.conj(z) @ (w - w0) / (np.abs(z) ** 2).sum(axis=1)  # (n,)
@@ -177,17 +177,17 @@ def align(shapes: FloatArray, target: FloatArray) -> FloatArray:
 
 
 def procrustes(shapes: FloatArray, *, rounds: int = 20) -> tuple[FloatArray, FloatArray]:
-    """Return shapes (n, m, 2) without differences of place, size and roll, and their mean [S 3.1.2].
+    """Return shapes (n, m, 2) without differences in position, size and roll, and their mean [S 3.1.2].
 
-    Generalised Procrustes: align all to the mean, take the mean again, until it rests. The mean keeps
-    the place and size of the plain mean of the shapes as given.
+    Generalised Procrustes analysis: align all to the mean and take the mean again until it converges. The
+    mean keeps the position and size of the mean of the given shapes.
     """
-    plain = shapes.mean(axis=0)
-    mean, aligned = plain, shapes
+    first = shapes.mean(axis=0)
+    mean, aligned = first, shapes
     for _ in range(rounds):
         aligned = align(shapes, mean)
-        new = align(aligned.mean(axis=0)[None], plain)[0]  # or it would shrink round by round
-        if np.abs(new - mean).max() < 1e-9 * np.ptp(plain):
+        new = align(aligned.mean(axis=0)[None], first)[0]  # or it would shrink in every round
+        if np.abs(new - mean).max() < 1e-9 * np.ptp(first):
             break
         mean = new
     return aligned, mean
@@ -203,16 +203,53 @@ def register(rgb: NDArray[np.uint8], points: FloatArray, *, scale: float = 1.0) 
     return crop(rgb, to_frame(points) * scale, *FRAME.size(scale))
 
 
+def register_faces(rgb: NDArray[np.uint8], points: FloatArray, *, scale: float = 1.0) -> NDArray[np.uint8]:
+    """Return the faces with meshes (n, 468, 2), each registered on its own, (n, h, w, 3)."""
+    faces = np.empty((len(points), *FRAME.size(scale)[::-1], 3), np.uint8)
+    for row, mesh in enumerate(points):
+        faces[row] = register(rgb, mesh, scale=scale)
+    return faces
+
+
+def eye_distance_and_turn(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return eye distance and turn of the head, of meshes (..., 468, 2) or their five points (..., 5, 2).
+
+    The turn is that of the nose tip beside the middle of the eyes, in their distance: 0 is frontal.
+    """
+    five = points if points.shape[-2] == len(FRAME.five) else five_points(points)
+    eyes = five[..., 1, :] - five[..., 0, :]
+    apart = np.maximum(np.linalg.norm(eyes, axis=-1), 1e-9)
+    nose = five[..., 2, :] - five[..., :2, :].mean(axis=-2)
+    return apart, np.abs((nose * eyes).sum(axis=-1)) / apart**2
+
+
+def distinct_meshes(points: FloatArray, rows: IntArray) -> IntArray:
+    """Return the rows of meshes (n, 468, 2) without those that lie on an earlier one."""
+    kept: list[int] = []
+    apart, _ = eye_distance_and_turn(points)
+    for row in rows.tolist():
+        away = np.linalg.norm(points[kept, NOSE_TIP] - points[row, NOSE_TIP], axis=1)
+        if not (away < 0.5 * np.maximum(apart[kept], apart[row])).any():
+            kept.append(row)
+    return np.array(kept, dtype=np.intp)
+
+
+def replaced_boxes(points: FloatArray) -> FloatArray:
+    """Return the boxes (n, 4) of what is replaced where faces have meshes (n, 468, 2)."""
+    around = with_ring(points)
+    return np.hstack([around.min(axis=1), around.max(axis=1)])
+
+
 @dataclass(frozen=True, eq=False)
 class Raster:
-    """A triangle mesh drawn on a pixel grid: which pixels it covers, and each as a mean of mesh points.
+    """A triangle mesh rasterised on a pixel grid: the covered pixels and their barycentric coordinates.
 
     Parameters
     ----------
     covered : (h, w) bool
         The pixels inside the mesh.
     weights : (p, m) sparse
-        Row by row for the p covered pixels: barycentric coordinates on the m points.
+        One row for each of the p covered pixels: barycentric coordinates on the m points.
     """
 
     covered: NDArray[np.bool_]
@@ -220,9 +257,9 @@ class Raster:
 
     @classmethod
     def of(cls, target: FloatArray, triangles: IntArray, width: int, height: int) -> Self:
-        """Draw a mesh with points target (m, 2) and triangles (t, 3) on a grid.
+        """Rasterise a mesh with points target (m, 2) and triangles (t, 3).
 
-        Solved in float64: in single precision the error is a thousandth of a pixel and more.
+        Solved in float64: in float32 the error exceeds a thousandth of a pixel.
         """
         corners = np.concatenate([target[triangles], np.ones((len(triangles), 3, 1))], axis=2)  # (t, 3, 3)
         keep = np.abs(np.linalg.det(corners)) > 1e-9  # a triangle without area covers no pixel of its own
@@ -231,7 +268,7 @@ class Raster:
         a = to_weights[which]  # (c, 3, 3)
         weights = x[:, None] * a[:, 0] + y[:, None] * a[:, 1] + a[:, 2]  # (c, 3) barycentric coordinates
         inside = np.flatnonzero((weights >= -1e-9).all(axis=1))
-        # a pixel on an edge is found in both triangles, and both say the same: one is kept
+        # a pixel on an edge is found in both triangles with the same result: one is kept
         pixel, first = np.unique(y[inside] * width + x[inside], return_index=True)
         inside = inside[first]
         covered = np.zeros((height, width), bool)
@@ -241,24 +278,24 @@ class Raster:
         return cls(covered, csr_array(cells, shape=(len(inside), len(target))))
 
     def pull(self, image: NDArray[Any], source: FloatArray) -> NDArray[Any]:
-        """Return the picture (h', w', c) as seen through the mesh: its points source go to the target's.
+        """Warp an image (h', w', c) piecewise so that its points source fall on the target's.
 
-        What the mesh does not cover is 0.
+        Pixels that the mesh does not cover are 0.
         """
         at = self.places(source)
-        seen: NDArray[Any] = cv2.remap(image, at, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-        seen[~self.covered] = 0
-        return seen
+        warped: NDArray[Any] = cv2.remap(image, at, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        warped[~self.covered] = 0
+        return warped
 
     def places(self, source: FloatArray) -> NDArray[np.float32]:
-        """Return where each pixel comes from, (h, w, 2), when the points lie at source (m, 2)."""
+        """Return the source position of each pixel, (h, w, 2), for mesh points at source (m, 2)."""
         found = np.zeros((*self.covered.shape, 2), np.float32)
         found[self.covered] = self.weights @ source
         return found
 
 
 def nearest_covered(covered: NDArray[np.bool_]) -> IntArray:
-    """Return for each pixel (h, w) the number of the nearest covered one, counted in reading order."""
+    """Return for each pixel (h, w) the index of the nearest covered one, in row-major order."""
     outside = (~covered).astype(np.uint8)
     _, label = cv2.distanceTransformWithLabels(outside, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)
     number = np.zeros(int(label.max()) + 1, np.intp)
@@ -268,7 +305,7 @@ def nearest_covered(covered: NDArray[np.bool_]) -> IntArray:
 
 
 def _boxes(corners: FloatArray, width: int, height: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return every pixel in the bounding box of every triangle (t, 3, 2): which triangle, x, y."""
+    """Return every pixel in the bounding box of every triangle (t, 3, 2): index of the triangle, x, y."""
     most = np.array([width - 1, height - 1])
     low = np.clip(np.ceil(corners.min(axis=1)), 0, most + 1).astype(np.intp)  # (t, 2)
     size = np.clip(np.floor(corners.max(axis=1)), -1, most).astype(np.intp) - low + 1
@@ -283,21 +320,21 @@ def _boxes(corners: FloatArray, width: int, height: int) -> tuple[IntArray, IntA
 def moving_least_squares(
     source: FloatArray, target: FloatArray, width: int, height: int, *, alpha: float = 1.0, step: int = 8
 ) -> NDArray[np.float32]:
-    """Return where each pixel of the deformed picture comes from, (height, width, 2) [S 6.4-6.5].
+    """Return the source position of each pixel of the deformed image, (height, width, 2) [S 6.4-6.5].
 
-    Affine moving least squares brings each target point to its source point and moves what lies
-    between smoothly. It is solved on a grid of the given step and interpolated.
+    Affine moving least squares maps each target point to its source point and interpolates smoothly between
+    them. It is solved on a grid of the given step.
 
     Parameters
     ----------
     source, target : (m, 2) arrays
-        Control points in the picture that is sampled, and in the one that is drawn.
+        Control points in the sampled image and in the resulting one.
     alpha : float
-        Weights are 1 / |p - v|^(2 alpha): larger keeps the effect nearer to the points.
+        Weights are 1 / |p - v|^(2 alpha): a larger alpha keeps the effect closer to the points.
     """
     gx, gy = (np.append(np.arange(0, size - 1, step), size - 1).astype(float) for size in (width, height))
     v = np.stack(np.meshgrid(gx, gy), axis=-1).reshape(-1, 1, 2)  # (g, 1, 2)
-    p, q = target[None], source[None]  # (1, m, 2): v is in the target's picture
+    p, q = target[None], source[None]  # (1, m, 2): v is in the target image
     w = 1 / np.maximum(((p - v) ** 2).sum(axis=2), 1e-8) ** alpha  # (g, m)
     w /= w.sum(axis=1, keepdims=True)
     p_star, q_star = w @ target, w @ source  # (g, 2): weighted centroids
@@ -313,7 +350,7 @@ def moving_least_squares(
 def _interpolate_displacements(
     moved: FloatArray, gx: FloatArray, gy: FloatArray, width: int, height: int
 ) -> NDArray[np.float32]:
-    """Interpolate displacements on grid lines gx, gy to every pixel; add the pixel's own place."""
+    """Interpolate displacements on grid lines gx, gy to every pixel; add the pixel's own position."""
     x, y = np.arange(width), np.arange(height)
     columns = np.interp(x, gx, np.arange(len(gx))).astype(np.float32)
     rows = np.interp(y, gy, np.arange(len(gy))).astype(np.float32)

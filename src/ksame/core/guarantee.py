@@ -1,4 +1,4 @@
-"""Guarantees: a claim that travels with the data, prints itself, verifies itself, and can only be lowered."""
+"""Guarantees: claims that travel with the data, verify themselves and can only be lowered."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Scope = Literal["file", "head", "code"]  # from the widest to the narrowest
 _SCOPE_SENTENCES: dict[Scope, str] = {
     "file": "It covers everything computed from the new faces alone: every byte of a published portrait.",
     "head": "It covers the head regions only: given where a head is, its size, tilt and pose bin, and"
-    " everything outside the regions, every byte of the picture is the same whichever of these people it was."
+    " everything outside the regions, every byte of the image is the same whichever of these people it was."
     " Not covered: that placement, the neck, clothes and the place, and hair beyond the region.",
-    "code": "It covers the codes only: the published pictures also carry something of the originals, and"
-    " what a recogniser makes of that is measured, not promised.",
+    "code": "It covers the codes only: the published images also carry parts of the originals, and what"
+    " recognisers make of those is measured, not guaranteed.",
 }
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """A claim that travels with the data, prints itself, verifies itself, and can only be lowered.
+    """A claim that travels with the data, verifies itself and can only be lowered.
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ class Guarantee:
     k : int
         Distinct subjects behind every published face; 1 without k-anonymity.
     bound : float
-        No guess is right with a higher chance; 1.0 without k-anonymity.
+        Upper bound on the chance that a guess is right; 1.0 without k-anonymity.
     scope : str
-        ``file``: whatever is computed from the new codes alone. ``head``: what is inside the head regions of
-        a scene. ``code``: no further than the code.
+        ``file``: everything that is computed from the new codes alone. ``head``: what is inside the head
+        regions of a scene. ``code``: the code itself only.
     assumptions : tuple of str
-        What must be true for the claim to be true.
+        What must be true for the claim to hold.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Guarantee:
     >>> weak = strong.lower(scope="code", because="the face is blended into the original photo")
     >>> weak < strong, weak.bound
     (True, 0.2)
-    >>> weak.lower(scope="file", because="I wish")
+    >>> weak.lower(scope="file", because="it would be nice")
     Traceback (most recent call last):
     ksame.core.errors.GuaranteeViolated: A guarantee can only be lowered: scope cannot go from code to file.
     """
@@ -77,55 +77,54 @@ class Guarantee:
 
     @property
     def k_anonymous(self) -> bool:
-        """Whether any recogniser at all is held to the bound."""
+        """Whether the bound holds for every recogniser."""
         return self.kind.startswith("k-anonymity")
 
     @property
     def wrong_map(self) -> bool:
-        """Whether the nearest original to a new code is promised to be somebody else's."""
+        """Whether the original nearest to each new code is claimed to be another subject's."""
         return self.kind.endswith("wrong-map")
 
     @property
     def proof(self) -> str:
-        """Where statement, assumptions, proof and test stand."""
+        """The documentation pages with statement, assumptions, proof and test."""
         heads = self.k_anonymous and self.scope == "head"
         pages = ["k-anonymity"] * self.k_anonymous + ["heads"] * heads + ["wrong-map"] * self.wrong_map
-        pages = pages or ["none"]
-        return ", ".join(f"docs/guarantees/{page}.md" for page in pages)
+        return ", ".join(f"docs/explanation/guarantees/{page}.md" for page in pages or ["none"])
 
     def __str__(self) -> str:
-        """Say the claim in plain words."""
-        says = []
+        """Return the claim as sentences."""
+        sentences = []
         if self.k_anonymous and self.scope == "file":
-            says.append(
+            sentences.append(
                 f"k-anonymity with k = {self.k}: behind every published face stand at least {self.k} people,"
                 f" and no face recognition, present or future, can name the right one with a chance above"
                 f" {self.bound:.3g}."
             )
         elif self.k_anonymous and self.scope == "head":
-            says.append(
+            sentences.append(
                 f"k-anonymity of the heads with k = {self.k}: every new head stands for at least {self.k}"
                 f" people, and by it alone none can be named with a chance above {self.bound:.3g}."
             )
         elif self.k_anonymous:
-            says.append(
+            sentences.append(
                 f"k-anonymity of the face codes with k = {self.k}: the code of every new face stands for at"
                 f" least {self.k} people, and by it alone none can be named with a chance above"
                 f" {self.bound:.3g}."
             )
         if self.k_anonymous:
-            says.append(_SCOPE_SENTENCES[self.scope])
+            sentences.append(_SCOPE_SENTENCES[self.scope])
         if self.wrong_map:
-            says.append(
-                "Wrong-map of the codes: whoever looks for the nearest original in their metric is led to"
-                " somebody else; this binds no other recogniser."
+            sentences.append(
+                "Wrong-map of the codes: in their metric the original nearest to a new code is another"
+                " person's; this says nothing about other recognisers."
             )
-        says = says or ["No guarantee: nothing is promised about recognition."]
-        says += [f"Assumed: {assumption}." for assumption in self.assumptions]
-        return " ".join(says)
+        sentences = sentences or ["No guarantee: nothing is promised about recognition."]
+        sentences += [f"Assumed: {assumption}." for assumption in self.assumptions]
+        return " ".join(sentences)
 
     def __le__(self, other: Guarantee) -> bool:
-        """Whether every claim of this one follows from the other's, under no fewer assumptions."""
+        """Whether every claim of this one follows from the other's, under at least its assumptions."""
         return (
             self.k_anonymous <= other.k_anonymous
             and self.wrong_map <= other.wrong_map
@@ -140,16 +139,16 @@ class Guarantee:
         return self <= other and not other <= self
 
     def meet(self, other: Guarantee) -> Guarantee:
-        """Return the strongest claim that follows from either: what is true of both parts of a whole.
+        """Return the strongest claim that follows from each of the two: it holds for both parts of a release.
 
         >>> both = Guarantee("k-anonymity and wrong-map", 5, 0.2).meet(Guarantee("k-anonymity", 3, 0.5))
         >>> both.kind, both.k, both.bound
         ('k-anonymity', 3, 0.5)
         """
-        anonymous, astray = self.k_anonymous and other.k_anonymous, self.wrong_map and other.wrong_map
-        names = ["k-anonymity"] * anonymous + ["wrong-map"] * astray or ["none"]
+        k_anonymous, wrong_map = self.k_anonymous and other.k_anonymous, self.wrong_map and other.wrong_map
+        names = ["k-anonymity"] * k_anonymous + ["wrong-map"] * wrong_map or ["none"]
         return Guarantee(
-            kind=" and ".join(names),  # type: ignore[arg-type]  # checked at birth
+            kind=" and ".join(names),  # type: ignore[arg-type]  # checked in __post_init__
             k=min(self.k, other.k),
             bound=max(self.bound, other.bound),
             scope=_narrower(self.scope, other.scope),
@@ -164,13 +163,13 @@ class Guarantee:
         scope: Scope | None = None,
         because: str,
     ) -> Guarantee:
-        """Return a weaker claim with the reason among its assumptions; a stronger one is refused."""
+        """Return a weaker claim with the reason added to its assumptions; a stronger one is refused."""
         kind = kind or self.kind
-        keeps = kind.startswith("k-anonymity")
+        keeps_k = kind.startswith("k-anonymity")
         weaker = Guarantee(
             kind=kind,
-            k=self.k if keeps else 1,
-            bound=(bound or self.bound) if keeps else 1.0,
+            k=self.k if keeps_k else 1,
+            bound=(bound or self.bound) if keeps_k else 1.0,
             scope=scope or self.scope,
             assumptions=self.assumptions + ((because,) if because not in self.assumptions else ()),
         )
@@ -185,14 +184,14 @@ class Guarantee:
     def verify(
         self, published: ArrayLike, *, subjects: ArrayLike | None = None, originals: ArrayLike | None = None
     ) -> None:
-        """Check the claim on arrays; raise GuaranteeViolated if it is not true.
+        """Check the claim on arrays; raise GuaranteeViolated if it does not hold.
 
         Parameters
         ----------
         published : (n, ...) array
-            The new codes or pictures, one per face; equal means equal to the last bit.
+            The new codes or images, one per face; equal means bit-identical.
         subjects : (n,) array, optional
-            Who each face is; by default every row is another person.
+            Identity of each face; by default every row is another subject.
         originals : (n, d) array, optional
             The original codes; wrong-map cannot be checked without them.
         """
@@ -200,7 +199,7 @@ class Guarantee:
         new = new.reshape(len(new), -1)
         who = np.arange(len(new)) if subjects is None else np.asarray(subjects)
         if self.k_anonymous:
-            # rows as bytes: as numbers 0.0 and -0.0 would count as one output
+            # compared as bytes: as numbers 0.0 and -0.0 would count as one output
             rows = np.ascontiguousarray(new).view((np.void, new.itemsize * new.shape[1])).ravel()
             bound = check_law(np.unique(rows, return_inverse=True)[1], who, self.k)
             if bound > self.bound + 1e-12:
@@ -220,7 +219,7 @@ def _narrower(one: Scope, other: Scope) -> Scope:
 
 def _check_wrong_map(new: FloatArray, old: FloatArray, who: NDArray[Any]) -> None:
     """Raise unless the nearest original to each new code belongs to another subject [S thm. 3-4]."""
-    for row, code in enumerate(new):  # row by row: n x n distances in memory would be the larger cost
+    for row, code in enumerate(new):  # one row at a time: n x n distances would not fit in memory
         distance = np.linalg.norm(old - code, axis=1)
         own = who == who[row]
         if not distance[~own].min(initial=np.inf) < distance[own].min():

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from ksame.core.errors import UsageError
 
-__all__ = ["Options", "option", "route_options"]
+__all__ = ["Options", "flag_of", "option", "route_options"]
 
 
 def option(
@@ -17,7 +17,8 @@ def option(
     about: str,
     *,
     choices: Collection[str] | None = None,
-    or_path: Collection[str] = (),
+    or_path: Collection[str] | None = None,
+    only: str | None = None,
 ) -> Any:
     """Return a dataclass field that is an option.
 
@@ -31,8 +32,20 @@ def option(
         Its possible values, where they are a registry; those of a ``Literal`` are known.
     or_path : collection of str, optional
         The words that it may be; anything else is a path, which no certificate shows.
+    only : str, optional
+        What alone it has an effect on: portraits, scenes, photos or videos.
     """
-    return field(default=default, metadata={"about": about, "choices": choices, "or_path": or_path})
+    metadata = {"about": about, "choices": choices, "or_path": or_path, "only": only}
+    return field(default=default, metadata=metadata)
+
+
+def flag_of(name: str) -> str:
+    """Return how an option is given on the command line.
+
+    >>> flag_of("k"), flag_of("allow_residual")
+    ('-k', '--allow-residual')
+    """
+    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
 
 
 class Options:
@@ -42,10 +55,21 @@ class Options:
         """Refuse a value that is none of a field's choices."""
         for one in self.option_fields():
             value, choices = getattr(self, one.name), self.choices(one)
-            if choices is not None and value is not None and value not in choices:
+            if choices is not None and value not in (*choices, one.default):
                 raise UsageError(
                     f"There is no {one.name.replace('_', ' ')} {value!r}: choose one of {', '.join(choices)}."
                 )
+
+    def check(self, made: Collection[str]) -> None:
+        """Refuse, before any work, paths that lead nowhere, and options without effect on what is made."""
+        for one in self.option_fields():
+            flag, value = flag_of(one.name), getattr(self, one.name)
+            only = one.metadata["only"]
+            if only is not None and only not in made and value != one.default:
+                raise UsageError(f"{flag} has an effect on {only} only: leave it out.")
+            for path in _paths(value, one.metadata["or_path"]):
+                if not path.exists():
+                    raise UsageError(f"{flag}: there is no file or folder {str(path)!r}.")
 
     @classmethod
     def option_fields(cls) -> Iterator[Field[Any]]:
@@ -71,17 +95,22 @@ class Options:
         """Return a copy with some options changed."""
         return replace(self, **given)  # type: ignore[type-var]
 
-    def settings(self) -> dict[str, Any]:
-        """Return the options by name, with paths as text: for the private folder."""
-        return {one.name: _plain(getattr(self, one.name)) for one in self.option_fields()}
+    def settings(self, *, public: bool = False) -> dict[str, Any]:
+        """Return the options by name; in public a path, which may name people, is ``custom``."""
+        given = {}
+        for one in self.option_fields():
+            value = getattr(self, one.name)
+            secret = public and _paths(value, one.metadata["or_path"])
+            given[one.name] = "custom" if secret else _plain(value)
+        return given
 
-    def public_settings(self) -> dict[str, Any]:
-        """Return the options by name for a certificate: a path, which may name people, is ``custom``."""
-        words = {one.name: one.metadata["or_path"] for one in self.option_fields()}
-        return {
-            name: "custom" if words[name] and value not in words[name] else value
-            for name, value in self.settings().items()
-        }
+
+def _paths(value: Any, words: Collection[str] | None) -> list[Path]:
+    """Return the paths in the value of an option; ``words`` are none, and without them nothing is."""
+    if words is None or value is None:
+        return []
+    values = [value] if isinstance(value, str | Path) else value
+    return [Path(one) for one in values if str(one) not in words]
 
 
 def _plain(value: Any) -> Any:
@@ -91,7 +120,9 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def route_options(given: Mapping[str, Any], owners: Mapping[str, Options], chosen: str) -> dict[str, Options]:
+def route_options(
+    given: Mapping[str, Any], owners: Mapping[str, Options], publish: str, chosen: str
+) -> dict[str, Options]:
     """Return the owners with the options given, each changed by its own; refuse an option that none owns.
 
     Parameters
@@ -100,14 +131,17 @@ def route_options(given: Mapping[str, Any], owners: Mapping[str, Options], chose
         Options by name.
     owners : mapping of str to Options
         The method, output and media of a run, by role.
+    publish : str
+        The output on which the options must have an effect.
     chosen : str
         What was chosen, for the message.
     """
     for name in given:
         if not any(name in {one.name for one in owner.option_fields()} for owner in owners.values()):
-            raise UsageError(f"{chosen} has no option --{name.replace('_', '-')}: leave it out.")
+            raise UsageError(f"{chosen} has no option {flag_of(name)}: leave it out.")
     routed = {}
     for role, owner in owners.items():
         own = {one.name for one in owner.option_fields()}
         routed[role] = owner.with_options({name: value for name, value in given.items() if name in own})
+        routed[role].check(publish)
     return routed

@@ -1,23 +1,24 @@
-"""Partitions, and the one law that they keep.
+"""Partitions of faces, the law that they must satisfy, and the codes that they group.
 
-The one law (``check_law``): the published face is constant on each group, each group has at
+The law (``check_law``): the published face is constant on each group, each group has at
 least k distinct subjects, no subject is in two groups.
 """
 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ksame.core.arrays import IntArray, frozen_copy
+from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.errors import CannotGuarantee, GuaranteeViolated, UsageError
 
-__all__ = ["Partition", "as_k", "check_law"]
+__all__ = ["Partition", "SubjectCodes", "as_k", "check_law"]
+
+_MAX_CODE_VALUE = 1e150
 
 
 def as_k(k: object, subjects: int | None = None) -> int:
@@ -32,12 +33,12 @@ def as_k(k: object, subjects: int | None = None) -> int:
     try:
         if isinstance(k, bool | np.bool_):
             raise TypeError
-        number = operator.index(k)  # type: ignore[arg-type]  # TypeError is the answer
+        number = operator.index(k)  # type: ignore[arg-type]  # a TypeError is handled below
     except TypeError:
         raise UsageError(f"k must be an integer of at least 2. Got {k!r}.") from None
     if number < 2:
         raise UsageError(
-            f"k must be an integer of at least 2: with k = {number} faces would be published as they are."
+            f"k must be an integer of at least 2: with k = {number} faces would be published unchanged."
         )
     if subjects is not None and subjects < 2:
         raise CannotGuarantee(
@@ -51,19 +52,19 @@ def as_k(k: object, subjects: int | None = None) -> int:
 
 
 def check_law(outputs: ArrayLike, subjects: ArrayLike, k: int, *, allow_several: bool = False) -> float:
-    """Check the one law on who stands behind each published face; return the exact bound.
+    """Check the law on the subjects behind each published face; return the exact bound.
 
     Parameters
     ----------
     outputs : (n,) array
-        What was published for each face: group labels, file hashes, anything with equality.
+        The published face of each row: group labels, file hashes, anything with equality.
     subjects : (n,) array
-        Who each face is.
+        Identity of each face.
     k : int
-        The least number of distinct subjects behind one output.
+        Minimum number of distinct subjects behind one output.
     allow_several : bool
-        A subject may have several outputs if exactly the same subjects are behind each of them: then
-        comparing them tells nothing. For instance a neutral and a smiling face of one group.
+        A subject may have several outputs if exactly the same subjects are behind each of them: comparing
+        those gains an attacker nothing. Example: a neutral and a smiling face of one group.
 
     Returns
     -------
@@ -88,7 +89,7 @@ def check_law(outputs: ArrayLike, subjects: ArrayLike, k: int, *, allow_several:
     if out.shape != who.shape or out.ndim != 1:
         raise UsageError(f"Each output needs one subject. Got {out.size} outputs and {who.size} subjects.")
     if not out.size:
-        raise GuaranteeViolated("There is nothing to check: no face was given.")
+        raise GuaranteeViolated("There is nothing to check: no faces were given.")
     # one row per (output, subject) that occurs, with the number of faces
     pairs, faces = np.unique(np.stack([out, who]), axis=1, return_counts=True)
     people = np.bincount(pairs[0])
@@ -96,22 +97,72 @@ def check_law(outputs: ArrayLike, subjects: ArrayLike, k: int, *, allow_several:
         raise GuaranteeViolated(
             f"A published face stands for {people.min()} distinct subjects, fewer than k = {k}."
         )
-    crowd = pairs[0]
-    if allow_several:  # outputs with the same subjects count as one
+    merged = pairs[0]  # the output, or outputs that count as one
+    if allow_several:
         behind = np.split(pairs[1], np.cumsum(people)[:-1])
-        crowd = np.unique([some.tobytes().hex() for some in behind], return_inverse=True)[1][pairs[0]]
-    spread = np.bincount(np.unique(np.stack([crowd, pairs[1]]), axis=1)[1])
-    if spread.max() > 1:
+        merged = np.unique([some.tobytes().hex() for some in behind], return_inverse=True)[1][pairs[0]]
+    outputs_per_subject = np.bincount(np.unique(np.stack([merged, pairs[1]]), axis=1)[1])
+    if outputs_per_subject.max() > 1:
+        subject = str(names[outputs_per_subject.argmax()])
         raise GuaranteeViolated(
-            f"Subject {str(names[spread.argmax()])!r} is behind {spread.max()} different published faces:"
+            f"Subject {subject!r} is behind {outputs_per_subject.max()} different published faces:"
             " comparing them would narrow the guess."
         )
     return float((faces / np.bincount(out)[pairs[0]]).max())
 
 
+@dataclass(frozen=True, eq=False)
+class SubjectCodes:
+    """A person-specific set [N 3]: one code per subject, so that k counts subjects and not photos.
+
+    The photos of one subject are averaged; each photo then joins its subject's group.
+    Single-precision codes stay in single precision, so that a large set is not copied.
+    """
+
+    codes: FloatArray  # (m, d): one row per subject
+    k: int
+    subject_index: IntArray  # (n,): the row of each face's subject
+    subjects: NDArray[Any]  # (n,)
+
+    @classmethod
+    def of(cls, codes: ArrayLike, k: int, subjects: ArrayLike | None) -> Self:
+        """Check the arguments of a partition and average each subject's codes."""
+        try:
+            x = np.asarray(codes, order="C")  # one layout, so that sums are rounded equally
+            if x.dtype not in (np.float32, np.float64):
+                x = x.astype(np.float64, casting="unsafe" if x.dtype == object else "same_kind")
+        except (TypeError, ValueError):
+            raise UsageError("codes must be an (n, d) array of real numbers.") from None
+        if x.ndim != 2 or not x.shape[1]:
+            raise UsageError(f"codes must be an (n, d) array with d of at least 1. Got shape {x.shape}.")
+        if not (float(x.min(initial=0)) > -_MAX_CODE_VALUE and float(x.max(initial=0)) < _MAX_CODE_VALUE):
+            raise UsageError(  # a NaN fails too
+                f"codes must be finite and smaller than {_MAX_CODE_VALUE:.0e}, so that distances are finite."
+            )
+        if subjects is None:
+            return cls(x, as_k(k, len(x)), np.arange(len(x)), np.arange(len(x)))
+        given = np.asarray(subjects)
+        if given.shape != (len(x),):
+            raise UsageError(f"subjects must have one entry per code: {len(x)}. Got {given.size}.")
+        # by first appearance, so that the result depends on the order of rows and not on the names
+        _, first, inverse = np.unique(given, return_index=True, return_inverse=True)
+        index = np.argsort(np.argsort(first))[inverse]
+        number = as_k(k, len(first))
+        if len(first) == len(x):
+            return cls(x, number, index, given)
+        order = np.argsort(index, kind="stable")
+        starts = np.searchsorted(index[order], np.arange(len(first)))
+        means = np.add.reduceat(x[order], starts, axis=0) / np.bincount(index)[:, None].astype(x.dtype)
+        return cls(means, number, index, given)
+
+    def partition(self, labels: ArrayLike) -> Partition:
+        """Return the Partition of the faces, given one group label per subject."""
+        return Partition(np.asarray(labels)[self.subject_index], self.k, self.subjects)
+
+
 @dataclass(frozen=True, eq=False, init=False)
 class Partition:
-    """Groups of faces; it cannot exist unless it keeps the one law.
+    """Groups of faces; creating one that violates the law raises an error.
 
     Parameters
     ----------
@@ -120,7 +171,7 @@ class Partition:
     k : int
         Each group has at least k distinct subjects.
     subjects : (n,) array, optional
-        Who each face is; by default every face is another person.
+        Identity of each face; by default every face is another subject.
 
     Examples
     --------
@@ -133,6 +184,9 @@ class Partition:
     k: int
     subjects: NDArray[Any]
     bound: float
+    sizes: IntArray = field(repr=False)  # (m,): faces in each group
+    people: IntArray = field(repr=False)  # (m,): distinct subjects in each group, never fewer than k
+    groups: tuple[IntArray, ...] = field(repr=False)  # the rows of each group, ascending
 
     def __init__(self, labels: ArrayLike, k: int, subjects: ArrayLike | None = None) -> None:
         """Check the law and store the groups."""
@@ -141,30 +195,29 @@ class Partition:
         number = as_k(k)
         bound = check_law(given, who, number)
         _, first, inverse = np.unique(given, return_index=True, return_inverse=True)
-        order = np.argsort(np.argsort(first))  # rank of each label by first appearance
-        object.__setattr__(self, "labels", frozen_copy(order[inverse], np.intp))
-        object.__setattr__(self, "k", number)
-        object.__setattr__(self, "subjects", frozen_copy(who))
-        object.__setattr__(self, "bound", bound)
+        group = np.argsort(np.argsort(first))[inverse]  # by the first appearance of each label
+        names, index = np.unique(who, return_inverse=True)
+        pairs = np.unique(group * len(names) + index)  # one for each subject of a group
+        sizes = np.bincount(group)
+        rows = np.split(np.argsort(group, kind="stable"), np.cumsum(sizes)[:-1])
+        for name, value in (
+            ("labels", _frozen(group)),
+            ("k", number),
+            ("subjects", _frozen(who)),
+            ("bound", bound),
+            ("sizes", _frozen(sizes)),
+            ("people", _frozen(np.bincount(pairs // len(names)))),
+            ("groups", tuple(rows)),
+        ):
+            object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
         """Return the number of groups."""
-        return int(self.labels.max()) + 1
+        return len(self.groups)
 
-    @cached_property
-    def sizes(self) -> IntArray:
-        """Faces in each group."""
-        return frozen_copy(np.bincount(self.labels), np.intp)
 
-    @cached_property
-    def people(self) -> IntArray:
-        """Distinct subjects in each group; never fewer than k."""
-        _, who = np.unique(self.subjects, return_inverse=True)
-        pairs = np.unique(np.stack([self.labels, who]), axis=1)
-        return frozen_copy(np.bincount(pairs[0]), np.intp)
-
-    @cached_property
-    def groups(self) -> tuple[IntArray, ...]:
-        """The rows of each group, ascending."""
-        order = np.argsort(self.labels, kind="stable")
-        return tuple(np.split(order, np.cumsum(self.sizes)[:-1]))
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only copy, so that what was checked cannot be changed later."""
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy

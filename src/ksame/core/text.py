@@ -1,14 +1,12 @@
-"""Names are data: how file names, people and labels are shown, put in a csv, and fitted to a file system.
+"""Untrusted names: display file names and labels safely, write them to csv.
 
-A name may hold anything but a slash: terminal escapes, line ends, marks that turn the direction of
-writing, bytes that are not UTF-8, a formula.
+A name may contain anything but a slash: terminal escapes, line breaks, bidirectional marks, bytes that are
+not UTF-8, a spreadsheet formula.
 """
 
 from __future__ import annotations
 
 import csv
-import hashlib
-import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -16,41 +14,38 @@ from pathlib import Path
 from typing import Any, TextIO
 
 __all__ = [
-    "MAX_NAME_BYTES",
     "csv_cell",
     "csv_value",
-    "fit_name",
     "make_visible",
     "read_csv",
     "shorten",
     "write_csv",
 ]
 
-MAX_NAME_BYTES = 255  # bytes of a file name, on all common file systems
-# control characters, formatting marks (direction of writing, zero width), surrogates, line ends
+# control characters, formatting marks (bidirectional, zero width), surrogates, line and paragraph separators
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_FORMULA = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # how a formula begins, also in full width
+_FORMULA = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # first characters of a formula, also in full width
 _NEEDS_QUOTE = re.compile(f"'*{_FORMULA}")
 _HAS_QUOTE = re.compile(f"'+{_FORMULA}")
 
 
 def make_visible(text: str) -> str:
-    r"""Return a text in which nothing acts on a terminal or a page and nothing is unseen.
+    r"""Escape everything invisible in a text, so that nothing in it acts on a terminal or a page.
 
-    Control characters, terminal escapes, line ends, marks of direction and zero width, and bytes that are
-    not UTF-8 become escapes as in a Python string.
+    Control characters, terminal escapes, line breaks, bidirectional and zero-width marks, and bytes that are
+    not UTF-8 are escaped as in a Python string.
 
     Examples
     --------
     >>> print(make_visible("a\x1b[31m\n\u202eb"), make_visible("Zo\u00eb \u05d0.jpg"), make_visible("\udcff"))
     a\x1b[31m\n\u202eb Zoë א.jpg \xff
     """
-    if text.isascii() and text.isprintable():
+    if text.isprintable():  # nothing invisible, and no space but the plain one
         return text
-    return "".join(map(_seen, text))
+    return "".join(map(_escape, text))
 
 
-def _seen(character: str) -> str:
+def _escape(character: str) -> str:
     if unicodedata.category(character) not in _INVISIBLE_CATEGORIES:
         return character
     if "\udc80" <= character <= "\udcff":  # a byte of a file name that is not UTF-8
@@ -59,19 +54,19 @@ def _seen(character: str) -> str:
 
 
 def shorten(text: str, max_count: int = 48) -> str:
-    """Return a visible text for a label of a chart, of which a long one keeps its ends.
+    """Shorten a text for the label of a chart: both ends are kept, invisible characters escaped.
 
     >>> shorten("abcdefghij", max_count=5)
     'ab…ij'
     """
-    shown, half = make_visible(text), max_count // 2
-    return shown if len(shown) <= max_count else f"{shown[:half]}…{shown[-half:]}"
+    visible, half = make_visible(text), max_count // 2
+    return visible if len(visible) <= max_count else f"{visible[:half]}…{visible[-half:]}"
 
 
 def csv_cell(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula: such a text gets a ``'`` in front.
+    """Return a cell that no spreadsheet evaluates as a formula: such a text is prefixed with ``'``.
 
-    ``csv_value`` takes it away again, for every text.
+    ``csv_value`` is the inverse for every text.
 
     Examples
     --------
@@ -91,38 +86,22 @@ def csv_value(cell: str) -> str:
 
 
 def write_csv(file: TextIO, rows: Iterable[Iterable[Any]]) -> None:
-    """Write rows as csv, with the names of the columns first."""
-    plain, quoted = (
-        csv.writer(file, lineterminator="\n", quoting=how) for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+    """Write rows as csv; the first row holds the names of the columns."""
+    minimal, quoted = (
+        csv.writer(file, lineterminator="\n", quoting=quoting)
+        for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
     )
     for row in rows:
         cells = [csv_cell(value) for value in row]
-        # before Python 3.13 a lone carriage return is not quoted, and ends the row for whoever reads it
-        (quoted if any("\r" in str(cell) for cell in cells) else plain).writerow(cells)
+        # before Python 3.13 a lone carriage return is not quoted, and ends the row for a reader
+        (quoted if any("\r" in str(cell) for cell in cells) else minimal).writerow(cells)
 
 
 def read_csv(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows of a csv that ``write_csv`` wrote, by column; ValueError if it is not such a one."""
+    """Yield the rows of a csv that ``write_csv`` wrote, by column; raise ValueError if it is malformed."""
     with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
         try:
             for row in csv.DictReader(file):
                 yield {column: csv_value(cell) for column, cell in row.items()}
         except (csv.Error, TypeError) as error:  # TypeError: more or fewer cells than columns
-            raise ValueError(f"{path.name} is not the csv that was written") from error
-
-
-def fit_name(path: str, ending: str) -> str:
-    """Return path + ending; a last part that no file system takes is cut, and a hash tells those apart.
-
-    Examples
-    --------
-    >>> fit_name("images/a", ".png"), len(fit_name(300 * "a", ".png"))
-    ('images/a.png', 255)
-    """
-    folder, slash, name = path.rpartition("/")
-    if len(os.fsencode(name + ending)) <= MAX_NAME_BYTES:
-        return path + ending
-    ending = f"-{hashlib.blake2b(os.fsencode(name), digest_size=4).hexdigest()}{ending}"
-    while len(os.fsencode(name + ending)) > MAX_NAME_BYTES:
-        name = name[:-1]  # by characters: half of one would be no text
-    return folder + slash + name + ending
+            raise ValueError(f"{path.name} is not a csv that ksame wrote") from error

@@ -1,16 +1,22 @@
-"""Photos and videos in, files out: what people's folders hold is read, what is written has nothing extra.
+"""Read photos and videos of any kind; write files without metadata.
 
-Photos are read by Pillow, upright and in sRGB (docs/decisions/0001); videos by PyAV, picture by picture,
-with their own clock. Writing drops every metadata block, and
-a folder appears whole or not at all (docs/decisions/0002).
+Photos are read by Pillow, upright and in sRGB (docs/decisions/0001), videos frame by frame by PyAV, with
+their own clock. A folder is written completely or not at all (docs/decisions/0002).
 """
 
+from ksame.core.folders import publish_folder
 from ksame.io.audio import audio_hashes
 from ksame.io.clip import Clip, ClipFrame
-from ksame.io.find import PHOTO_SUFFIXES, VIDEO_SUFFIXES, FoundFile, find_photos, find_videos, skipped_files
 from ksame.io.metadata import metadata_of
-from ksame.io.photo_write import clear_partial, decode, encode, encode_png, publish_folder
-from ksame.io.photos import read_photo, read_preview
+from ksame.io.photos import decode, encode, encode_png, read_photo, read_preview
+from ksame.io.sources import (
+    PHOTO_SUFFIXES,
+    VIDEO_SUFFIXES,
+    FoundFile,
+    find_photos,
+    find_videos,
+    skipped_files,
+)
 from ksame.io.video import probe_video, read_frames
 from ksame.io.video_metadata import metadata_of_video
 from ksame.io.video_seek import read_frames_at
@@ -24,7 +30,6 @@ __all__ = [
     "FoundFile",
     "WrittenVideo",
     "audio_hashes",
-    "clear_partial",
     "decode",
     "encode",
     "encode_png",

@@ -1,4 +1,4 @@
-"""The sound of a video: copied bit for bit, or at another pitch."""
+"""The audio of a video: copied bit for bit, or shifted in pitch."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ksame.core.errors import InputError
 from ksame.io.clip import Clip
 from ksame.io.video import open_media
 
-SEMITONES = (-5, -4, -3, 3, 4, 5)
-DAMAGED_NOTE = "The sound is damaged: some of it was lost."
+PITCH_SHIFTS_SEMITONES = (-5, -4, -3, 3, 4, 5)
+DAMAGED_NOTE = "The audio is damaged: some of it was lost."
 
 
 def audio_hashes(path: str | Path) -> tuple[str, ...]:
-    """Return the sha256 of each audio stream's packets: two files with equal ones sound the same.
+    """Return the sha256 of each audio stream's packets: equal hashes mean equal audio.
 
     Parameters
     ----------
@@ -39,42 +39,42 @@ def audio_hashes(path: str | Path) -> tuple[str, ...]:
         sums = {stream.index: hashlib.sha256() for stream in _streams(file)}
         try:
             for packet in file.demux([file.streams[index] for index in sums]) if sums else ():
-                if packet.dts is not None:  # else the mark that a stream ends
+                if packet.dts is not None:  # else it marks the end of a stream
                     data = bytes(packet)
                     sums[packet.stream_index].update(len(data).to_bytes(8, "little") + data)
-        except FFmpegError:  # what is lost is not there to be compared
+        except FFmpegError:  # lost packets cannot be compared
             pass
     return tuple(one.hexdigest() for one in sums.values())
 
 
 def copy_audio(clip: Clip, out: OutputContainer, notes: list[str]) -> Iterator[Packet[Stream]]:
-    """Add the audio streams to a file; return their packets as they are, ready to be written."""
+    """Add copies of the audio streams to a file; return their packets unchanged, ready to be muxed."""
     with open_media(clip.path) as file:
         try:
             copies = {stream.index: _add_stream_copy(stream, out) for stream in _streams(file)}
         except ValueError as error:
-            names = " and ".join(sorted({sound.codec for sound in clip.sounds}))
+            names = " and ".join(sorted({audio.codec for audio in clip.audio_streams}))
             raise InputError(
-                f"Sound of the kind {names} cannot be copied into this type of file:"
-                " choose a target that ends in .mkv, or disguise or drop the sound."
+                f"Audio in {names} cannot be copied into this type of file:"
+                " choose a target that ends in .mkv, or disguise or drop the audio."
             ) from error
-    return _copy_packets(clip, copies, notes) if copies else iter(())  # none to name would mean all streams
+    return _copy_packets(clip, copies, notes) if copies else iter(())  # an empty list would mean all streams
 
 
 def disguise_audio(clip: Clip, out: OutputContainer, notes: list[str]) -> Iterator[Packet[Stream]]:
-    """Add the audio streams to a file; return their packets at another pitch, the same for all."""
-    ratio = 2 ** (secrets.choice(SEMITONES) / 12)
+    """Add the audio streams to a file; return their packets, all shifted by the same random pitch."""
+    ratio = 2 ** (secrets.choice(PITCH_SHIFTS_SEMITONES) / 12)
     codec = "libopus" if out.format.name == "webm" else "aac"
     rates = av.Codec(codec, "w").audio_rates or ()
-    voices = []
+    shifted = []
     with open_media(clip.path) as file:
         for stream in _streams(file):
             rate = stream.rate if stream.rate in rates else 48_000
             target = out.add_stream(codec, rate, options={"flags": "+bitexact"})
             assert isinstance(target, AudioStream)
             target.codec_context.layout = _layout(stream)
-            voices.append(_shift_pitch(clip, stream.index, target, ratio, notes))
-    return heapq.merge(*voices, key=_packet_time)
+            shifted.append(_shift_pitch(clip, stream.index, target, ratio, notes))
+    return heapq.merge(*shifted, key=_packet_time)
 
 
 def _add_stream_copy(stream: AudioStream, out: OutputContainer) -> AudioStream:
@@ -84,7 +84,7 @@ def _add_stream_copy(stream: AudioStream, out: OutputContainer) -> AudioStream:
 
 
 def _layout(stream: AudioStream) -> str:
-    """Name the loudspeakers; old files only count them."""
+    """Return the channel layout; old files state the number of channels only."""
     return {"1 channels": "mono", "2 channels": "stereo"}.get(stream.layout.name, stream.layout.name)
 
 
@@ -103,14 +103,14 @@ def _copy_packets(clip: Clip, copies: dict[int, AudioStream], notes: list[str]) 
         try:
             for packet in file.demux([file.streams[index] for index in copies]):
                 if packet.dts is None:
-                    continue  # the mark that a stream ends
+                    continue  # the end of a stream
                 if packet.dts <= last.get(packet.stream_index, packet.dts - 1):
-                    lost = True  # a damaged clock went back or stood still, and no container takes that
+                    lost = True  # no container accepts timestamps that do not increase
                     continue
                 last[packet.stream_index] = packet.dts
-                began = round(clip.start / packet.time_base)
-                packet.dts -= began
-                packet.pts = None if packet.pts is None else packet.pts - began
+                start = round(clip.start / packet.time_base)
+                packet.dts -= start
+                packet.pts = None if packet.pts is None else packet.pts - start
                 packet.stream = copies[packet.stream_index]
                 yield packet
         except FFmpegError:
@@ -122,23 +122,23 @@ def _copy_packets(clip: Clip, copies: dict[int, AudioStream], notes: list[str]) 
 def _shift_pitch(
     clip: Clip, index: int, target: AudioStream, ratio: float, notes: list[str]
 ) -> Iterator[Packet[Stream]]:
-    """Yield one stream at another pitch, exactly as long as it was."""
+    """Yield one stream at another pitch with exactly the same duration."""
     with open_media(clip.path) as file:
         stream = file.streams[index]
         assert isinstance(stream, AudioStream)
         rate = target.rate
         graph = _graph(stream, rate, ratio)
-        begin, due, said = None, 0, 0  # samples
-        for frame, heard in _append_silence(_decode_audio(file, stream, notes)):
-            if frame is not None and heard:
+        begin, due, written = None, 0, 0  # samples
+        for frame, is_original in _append_silence(_decode_audio(file, stream, notes)):
+            if frame is not None and is_original:
                 now = (frame.pts or 0) * (frame.time_base or 0) - clip.start
                 begin = round(now * rate) if begin is None else begin
                 due = round((now + Fraction(frame.samples, frame.sample_rate)) * rate) - begin
             graph.push(frame)
             for ready in _filtered_frames(graph):
-                part = _truncate_frame(ready, due - said)
-                part.pts, part.time_base = (begin or 0) + said, Fraction(1, rate)
-                said += part.samples
+                part = _truncate_frame(ready, due - written)
+                part.pts, part.time_base = (begin or 0) + written, Fraction(1, rate)
+                written += part.samples
                 yield from target.encode(part) if part.samples else ()
         yield from target.encode(None)
 
@@ -148,8 +148,8 @@ def _graph(stream: AudioStream, rate: int, ratio: float) -> Graph:
     graph.link_nodes(
         graph.add_abuffer(template=stream),
         graph.add("aresample", f"{stream.rate}:async=1"),  # gaps become silence
-        graph.add("asetrate", str(round(stream.rate * ratio))),  # higher and shorter
-        graph.add("atempo", str(1 / ratio)),  # as long as before
+        graph.add("asetrate", str(round(stream.rate * ratio))),  # changes pitch and duration
+        graph.add("atempo", str(1 / ratio)),  # restores the duration
         graph.add("aresample", str(rate)),
         graph.add("aformat", f"sample_fmts=fltp:channel_layouts={_layout(stream)}"),
         graph.add("abuffersink"),
@@ -166,24 +166,24 @@ def _decode_audio(file: InputContainer, stream: AudioStream, notes: list[str]) -
             if packet is None:
                 return
             yield from packet.decode()
-        except FFmpegError:  # a damaged packet becomes silence; a damaged file ends here
+        except FFmpegError:  # a damaged packet becomes silence; in a damaged file reading ends here
             if DAMAGED_NOTE not in notes:
                 notes.append(DAMAGED_NOTE)
 
 
-def _append_silence(heard: Iterator[AudioFrame]) -> Iterator[tuple[AudioFrame | None, bool]]:
-    """Follow the sound by a second of silence and the end, which push the last of it out of the filters."""
+def _append_silence(frames: Iterator[AudioFrame]) -> Iterator[tuple[AudioFrame | None, bool]]:
+    """Append silence and the end mark, which push the last samples out of the filters."""
     last = None
-    for last in heard:
+    for last in frames:
         yield last, True
     if last is not None:
-        quiet = AudioFrame(last.format.name, last.layout.name, last.sample_rate)
-        for plane in quiet.planes:
+        silence = AudioFrame(last.format.name, last.layout.name, last.sample_rate)
+        for plane in silence.planes:
             plane.update(bytes(plane.buffer_size))
-        quiet.sample_rate, quiet.time_base = last.sample_rate, last.time_base
+        silence.sample_rate, silence.time_base = last.sample_rate, last.time_base
         ticks = last.samples / (last.sample_rate * (last.time_base or Fraction(1, last.sample_rate)))
-        quiet.pts = (last.pts or 0) + round(ticks)
-        yield quiet, False
+        silence.pts = (last.pts or 0) + round(ticks)
+        yield silence, False
         yield None, False
 
 
@@ -198,7 +198,7 @@ def _filtered_frames(graph: Graph) -> Iterator[AudioFrame]:
 
 
 def _truncate_frame(frame: AudioFrame, max_count: int) -> AudioFrame:
-    """Return at most so many samples of a frame of planar floats."""
+    """Return the first ``max_count`` samples of a frame of planar floats."""
     if frame.samples <= max_count:
         return frame
     samples = np.ascontiguousarray(frame.to_ndarray()[:, : max(0, max_count)], np.float32)

@@ -1,4 +1,4 @@
-"""What a video file says of itself, and one frame of it."""
+"""Properties of a video file, and one frame of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FULL_RANGE = int(ColorRange.JPEG)
 
 @dataclass(frozen=True)
 class ColourSpace:
-    """How numbers become colours: code points of ITU-T H.273, kept from the source to the target."""
+    """Colour space as code points of ITU-T H.273; a written video keeps that of its source."""
 
     range: int  # 0 unknown, 1 limited, 2 full
     matrix: int
@@ -25,7 +25,7 @@ class ColourSpace:
     primaries: int
 
     def conversion(self, height: int) -> tuple[Colorspace, ColorRange]:
-        """Return matrix and range to convert by; where the file is silent, those that players assume."""
+        """Return matrix and range for conversion; if the file does not state them, what players assume."""
         unknown = Colorspace.ITU709 if height >= 720 else Colorspace.ITU601
         known = {1: Colorspace.ITU709, 4: Colorspace.FCC, 5: Colorspace.ITU601, 6: Colorspace.ITU601}
         known |= {7: Colorspace.SMPTE240M, 9: Colorspace.BT2020, 10: Colorspace.BT2020}
@@ -34,8 +34,8 @@ class ColourSpace:
 
 
 @dataclass(frozen=True)
-class AudioStream:
-    """One audio stream."""
+class AudioInfo:
+    """Properties of an audio stream."""
 
     codec: str
     rate: int
@@ -44,42 +44,40 @@ class AudioStream:
 
 @dataclass(frozen=True)
 class Clip:
-    """What a video file says of itself, and its first picture shows.
+    """Properties of a video, from its headers and its first frame.
 
     Parameters
     ----------
     path : Path
         The file.
     width, height : int
-        The size of an upright picture in pixels.
+        Size of an upright frame in pixels.
     aspect : Fraction
-        Width of an upright pixel by its height.
+        Width of an upright pixel divided by its height.
     rate : Fraction
-        Pictures a second, on average; never rounded.
+        Average frames per second, never rounded.
     time_base : Fraction
-        Seconds of one tick of ``ClipFrame.pts``.
+        Seconds per tick of ``ClipFrame.pts``.
     frames : int
-        How many pictures, as stated or reckoned from the duration.
+        Number of frames, as stated or computed from the duration.
     duration : Fraction
         Seconds.
     start : Fraction
-        Where a broadcast's clock stood when the file began; pictures and sound are counted from there.
+        Time of a broadcast's clock at the start of the file; frames and audio count from there.
     rotation : int
-        Degrees clockwise by which stored pictures are turned to stand upright.
-    codec, pixels : str
-        The codec and the pixel format, in FFmpeg's words.
-    bits : int
-        Bits of a stored sample.
-    colour : Colour
+        Degrees clockwise by which stored frames are rotated to be upright.
+    codec, pixel_format : str
+        FFmpeg's names of both.
+    bit_depth : int
+        Bits per stored sample.
+    colour : ColourSpace
         Range, matrix, transfer and primaries.
     bit_rate : int or None
-        Of the pictures, a second.
-    sounds : tuple of Sound
+        Bits per second of the video stream.
+    audio_streams : tuple of AudioInfo
         The audio streams.
-    others : tuple of str
+    other_streams : tuple of str
         Kinds of streams that are never written: further videos, cover art, subtitles, data.
-    variable : bool
-        Whether the file says that its pictures are not equally long.
     """
 
     path: Path
@@ -93,27 +91,26 @@ class Clip:
     start: Fraction
     rotation: int
     codec: str
-    pixels: str
-    bits: int
+    pixel_format: str
+    bit_depth: int
     colour: ColourSpace
     bit_rate: int | None
-    sounds: tuple[AudioStream, ...]
-    others: tuple[str, ...]
-    variable: bool
+    audio_streams: tuple[AudioInfo, ...]
+    other_streams: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class ClipFrame:
-    """One picture of a video: ``rgb`` (h, w, 3) is upright; ``dataclasses.replace`` puts another there.
+    """One frame of a video: ``rgb`` (h, w, 3) is upright; replace it with ``dataclasses.replace``.
 
-    ``source`` is what the file has of it. Whoever puts another picture there may say in which boxes (left,
-    top, right, bottom) it is ``new``: then the rest is written as the file has it.
+    ``source`` is the decoded frame. With ``changed_boxes`` (left, top, right, bottom) only these boxes of
+    ``rgb`` are encoded anew, and the rest is taken from ``source``.
     """
 
     index: int
-    pts: int  # when it is shown, in ticks of Clip.time_base
+    pts: int  # time of display in ticks of Clip.time_base
     duration: int  # ticks
     time: Fraction  # seconds
     rgb: RGB
     source: VideoFrame | None = None
-    new: tuple[tuple[int, int, int, int], ...] | None = None  # None: it may be new anywhere
+    changed_boxes: tuple[tuple[int, int, int, int], ...] | None = None  # None: all of it may have changed

@@ -1,4 +1,4 @@
-"""Which metadata a file carries: parsed by hand, so that no writing library is trusted."""
+"""List the metadata of a photo: parsed here, so that the check does not trust the writing library."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ksame.core.errors import InputError
 def metadata_of(data: bytes) -> list[str]:
     """Return the names of the metadata blocks in a JPEG, PNG or WebP file, sorted; nothing is decoded.
 
-    Whatever is not needed to show the picture counts: EXIF, XMP, IPTC, ICC profiles, comments, text,
-    times, thumbnails, blocks with names unknown here, and bytes after the picture's end.
+    Everything that is not needed to display the image counts: EXIF, XMP, IPTC, ICC profiles, comments, text,
+    times, thumbnails, unknown blocks, and bytes after the end of the image.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def metadata_of(data: bytes) -> list[str]:
     Raises
     ------
     InputError
-        If it is no such file or ends too early.
+        If it is not such a file or is truncated.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def metadata_of(data: bytes) -> list[str]:
             try:
                 return sorted(set(blocks(data)) - {""})
             except (struct.error, IndexError):
-                raise InputError("The picture ends too early to be checked for metadata.") from None
+                raise InputError("The image ends too early to be checked for metadata.") from None
     raise InputError("Only JPEG, PNG and WebP files can be checked for metadata.")
 
 
@@ -59,7 +59,7 @@ def _jpeg(data: bytes) -> Iterator[str]:
         if marker == 0xE0 and block.startswith(b"JFIF\0"):
             yield "thumbnail" if len(block) > 14 else ""
         elif marker == 0xEE and block.startswith(b"Adobe") and len(block) == 12:
-            yield ""  # tells how colours are stored: not shown right without
+            yield ""  # states how colours are stored: needed to display them
         elif 0xE0 <= marker <= 0xEF or marker == 0xFE:
             yield next(
                 (
@@ -72,7 +72,7 @@ def _jpeg(data: bytes) -> Iterator[str]:
             if b"\xff\xd8\xff" in block:
                 yield "thumbnail"
         at += 2 + length
-        if marker == 0xDA:  # the scan goes on to the next marker that is not stuffing or a restart
+        if marker == 0xDA:  # the scan ends at the next marker that is not stuffing or a restart
             scan = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]").search(data, at)
             at = scan.start() if scan else len(data)
     yield "trailing data" if len(data) > at + 2 else ""

@@ -1,4 +1,4 @@
-"""Which metadata a video carries: parsed by hand, so that no writing library is trusted."""
+"""List the metadata of a video: parsed here, so that the check does not trust the writing library."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ksame.io.video import open_media
 def metadata_of_video(path: str | Path) -> list[str]:
     """Return the names of the metadata in an MP4, MOV, Matroska or WebM file, sorted; nothing is decoded.
 
-    Whatever is not needed to show and hear the video counts: tags, times, titles, places, languages,
-    chapters, attachments, tracks other than picture and sound, boxes with names unknown here, and the
-    notes that encoders leave between the pictures. What all files of one writer share, such as the
-    name of a handler, does not. The sound itself is not looked into: it is copied bit for bit.
+    Everything that is not needed to play the video counts: tags, times, titles, places, languages, chapters,
+    attachments, tracks other than video and audio, unknown boxes, and messages that encoders write between
+    frames. What all files of one writer have in common, such as the name of a handler, does not count. The
+    audio data are not inspected: they are copied bit for bit.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def metadata_of_video(path: str | Path) -> list[str]:
     Raises
     ------
     InputError
-        If it is no such file or ends too early.
+        If it is not such a file or is truncated.
 
     Examples
     --------
@@ -53,14 +53,14 @@ def metadata_of_video(path: str | Path) -> list[str]:
     return sorted((names | set(_encoder_notes(path))) - {""})
 
 
-# ISO/IEC 14496-12: boxes that hold boxes, and others that are needed to show and hear what is there
+# ISO/IEC 14496-12: boxes that contain boxes, and boxes that are needed for playback
 _CONTAINER_BOXES = {b"moov", b"trak", b"edts", b"mdia", b"minf", b"dinf", b"stbl", b"udta"}
 _REQUIRED_BOXES = (
     b"ftyp mdat elst vmhd smhd nmhd dref stsd stts stss ctts cslg stsc stsz stco co64 sgpd sbgp sdtp".split()
 )
 _TIME_BOXES = {b"mvhd", b"tkhd", b"mdhd"}
-_HANDLERS = {b"", b"VideoHandler", b"SoundHandler", b"DataHandler"}  # FFmpeg's own, the same for all
-_UND = 0x55C4  # "und", packed: the language is not told
+_HANDLERS = {b"", b"VideoHandler", b"SoundHandler", b"DataHandler"}  # FFmpeg's own, the same in every file
+_UND = 0x55C4  # "und", packed: undetermined language
 
 
 def _boxes(file: BinaryIO, at: int, end: int) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _fields(kind: bytes, data: bytes) -> Iterator[str]:
     if kind == b"hdlr":
         handler = data[8:12]
         yield "" if handler in (b"vide", b"soun", b"mdir", b"url ") else f"track {handler.decode('latin-1')}"
-        # QuickTime counts the letters first
+        # QuickTime writes the length first
         name = data[24:].strip(b"\0")
         yield "" if {name, name[1:]} & _HANDLERS else "handler name"
         return
@@ -96,7 +96,7 @@ def _fields(kind: bytes, data: bytes) -> Iterator[str]:
         yield "" if language in (_UND, 0x7FFF) else "language"
 
 
-# RFC 9559: elements that hold elements, others that are needed, and the names of some that are not
+# RFC 9559: elements that contain elements, and the names of those that are metadata
 _MASTER_ELEMENTS = {0x18538067, 0x1549A966, 0x1654AE6B, 0xAE, 0x1254C367, 0x7373, 0x67C8}
 _METADATA_ELEMENTS = {0x4461: "time", 0x7BA9: "title", 0x536E: "track name", 0x1043A770: "chapters"}
 _METADATA_ELEMENTS |= {0x1941A469: "attachments", 0x22B59D: "language", 0x73A4: "identifier"}
@@ -108,21 +108,21 @@ def _elements(file: BinaryIO, at: int, end: int) -> Iterator[str]:
         kind, body = read_vint(file, at, keep=True)
         size, body = read_vint(file, body)
         if body + size > end:
-            raise IndexError  # also for the unknown sizes of live streams
+            raise IndexError  # also for live streams of unknown size
         if kind in _MASTER_ELEMENTS:
             yield from _elements(file, body, body + size)
         elif kind in (_TAG, _LANGUAGE, *_WRITERS, _PADDING):
             data = read_bytes(file, body, size)
-            usual = {_TAG: b"DURATION", _LANGUAGE: b"und", _PADDING: bytes(size)}.get(kind, b"Lavf")
+            expected = {_TAG: b"DURATION", _LANGUAGE: b"und", _PADDING: bytes(size)}.get(kind, b"Lavf")
             name = {_TAG: "tags", _LANGUAGE: "language", _PADDING: "padding"}.get(kind, "writer")
-            yield "" if data == usual else name
+            yield "" if data == expected else name
         else:
             yield _METADATA_ELEMENTS.get(kind, "")
         at = body + size
 
 
 def _encoder_notes(path: Path) -> Iterator[str]:
-    """Yield a name if an encoder left notes between the pictures."""
+    """Yield a name if an encoder wrote messages between the frames."""
     with open_media(path) as file:
         for packet in file.demux(video=0) if file.streams.video else ():
             data, codec = bytes(packet), packet.stream.codec_context.name

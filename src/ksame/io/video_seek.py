@@ -1,4 +1,4 @@
-"""Some pictures of a video, by their numbers, without reading all of it."""
+"""Read single frames of a video by their numbers, without decoding all of it."""
 
 from __future__ import annotations
 
@@ -14,53 +14,54 @@ from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
 from ksame.io.clip import ClipFrame
-from ksame.io.video import _orientation, _rgb, _stream, open_media, probe_video, read_frames
+from ksame.io.video import main_stream, open_media, probe_video, read_frames
+from ksame.io.video_pixels import display_orientation, to_rgb
 
 
 def read_frames_at(path: str | Path, wanted: Collection[int], count: int) -> Iterator[ClipFrame]:
-    """Yield some pictures of a video as ``read_frames`` does, each once.
+    """Yield some frames of a video as ``read_frames`` does, each once.
 
-    Each is decoded from the key picture before it. Where the file's clock does not tell which number a
-    picture has, all of it is read.
+    Each is decoded from the key frame before it. Where the timestamps of a file do not identify its frames,
+    all of it is decoded.
 
     Parameters
     ----------
     path : str or Path
         The video.
     wanted : collection of int
-        Their numbers.
+        Numbers of the frames.
     count : int
-        How many pictures ``read_frames`` yields: if the file says otherwise, something in it is damaged.
+        Number of frames that ``read_frames`` yields: if the file contains another number, it is damaged.
 
     Examples
     --------
     >>> import tempfile
     >>> from PIL import Image
     >>> with tempfile.TemporaryDirectory() as here:
-    ...     shots = [Image.new("RGB", (8, 6), colour) for colour in ("red", "lime", "blue")]
-    ...     shots[0].save(Path(here, "a.gif"), save_all=True, append_images=shots[1:], duration=40)
+    ...     images = [Image.new("RGB", (8, 6), colour) for colour in ("red", "lime", "blue")]
+    ...     images[0].save(Path(here, "a.gif"), save_all=True, append_images=images[1:], duration=40)
     ...     [(frame.index, frame.rgb[0, 0].tolist()) for frame in read_frames_at(Path(here, "a.gif"), [2], 3)]
     [(2, [0, 0, 255])]
     """
-    path, left = Path(path), set(wanted)
-    with suppress(FFmpegError):  # what is not found so is read below, where damage is dealt with
-        for frame in _seek_frames(path, sorted(left), count):
-            left.discard(frame.index)
+    path, missing = Path(path), set(wanted)
+    with suppress(FFmpegError):  # frames that are not found are read below, where damage is handled
+        for frame in _seek_frames(path, sorted(missing), count):
+            missing.discard(frame.index)
             yield frame
-    if left:
-        for frame in read_frames(path, broken=[], only=frozenset(left)):
-            left.discard(frame.index)
+    if missing:
+        for frame in read_frames(path, broken=[], only=frozenset(missing)):
+            missing.discard(frame.index)
             yield frame
-            if not left:
+            if not missing:
                 break
 
 
 def _seek_frames(path: Path, wanted: list[int], count: int) -> Iterator[ClipFrame]:
-    """Yield what can be found by seeking."""
-    clip, by, turn = probe_video(path), VideoReformatter(), None
+    """Yield the frames that can be found by seeking."""
+    clip, reformatter, orientation = probe_video(path), VideoReformatter(), None
     began, step = round(clip.start / clip.time_base), max(1, round(1 / clip.rate / clip.time_base))
     with open_media(path) as file:
-        stream = _stream(file, path)
+        stream = main_stream(file, path)
         stream.thread_type = "AUTO"
         stream.codec_context.thread_count = 0
         times, keys = _frame_times(file, stream)
@@ -70,18 +71,18 @@ def _seek_frames(path: Path, wanted: list[int], count: int) -> Iterator[ClipFram
             due = {times[number]: number for number in some}
             file.seek(keys[max(key - 1, 0)], stream=stream)
             for frame in file.decode(stream):
-                turn = _orientation(frame) if turn is None else turn
+                orientation = display_orientation(frame) if orientation is None else orientation
                 number = None if frame.is_corrupt or frame.pts is None else due.pop(frame.pts, None)
                 if number is not None:
                     pts = times[number] - began
-                    rgb = _rgb(frame, clip, turn, by, True)
+                    rgb = to_rgb(frame, clip, orientation, reformatter)
                     yield ClipFrame(number, pts, frame.duration or step, pts * clip.time_base, rgb)
                 if not due or (frame.pts is not None and frame.pts > max(due)):
                     break
 
 
 def _frame_times(file: InputContainer, stream: VideoStream) -> tuple[list[int], list[int]]:
-    """Return when each picture is shown, in order, and when each key picture is; nothing if nobody tells."""
+    """Return the sorted times of all frames and of key frames; two empty lists if they are not unique."""
     times, keys = list[int](), list[int]()
     for packet in file.demux(stream):
         if packet.size and not packet.is_discard:

@@ -1,4 +1,4 @@
-"""Pictures become a video again: same clock, size, codec and colours as the source, and nothing else."""
+"""Write videos with the clock, size, codec and colours of their source, and without metadata."""
 
 from __future__ import annotations
 
@@ -28,55 +28,57 @@ from av.video.reformatter import ColorRange, Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
 from ksame.core.errors import InputError, KSameError, UsageError
+from ksame.core.folders import sync_to_disk
 from ksame.core.parallel import prefetch
 from ksame.io.audio import copy_audio, disguise_audio
 from ksame.io.clip import RGB, Clip, ClipFrame
-from ksame.io.photo_write import sync_to_disk
-from ksame.io.video import frame_planes, pixel_format_of
+from ksame.io.video_pixels import frame_planes, pixel_format_of
 
 Audio = Literal["keep", "drop", "disguise"]
 CONTAINERS = {".m4v": "mp4", ".mkv": "matroska", ".mov": "mov", ".mp4": "mp4", ".webm": "webm"}
 DEFAULT_QUALITY = 80
-QP2LAMBDA = 118  # FFmpeg counts quantiser steps in these
+QP2LAMBDA = 118  # FFmpeg's unit of a quantiser step
 YUV_INTERPOLATION = Interpolation.BILINEAR | Interpolation.FULL_CHR_H_INP | Interpolation.ACCURATE_RND
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """How a codec is written: fast, by constant quality from ``worst`` (0) to ``best`` (100)."""
+    """Settings of an encoder: fast, with constant quality from ``worst`` (0) to ``best`` (100)."""
 
     name: str
     worst: int
     best: int
     options: tuple[tuple[str, str], ...] = ()
-    scale: bool = False  # quantiser steps of the old codecs instead of a rate factor
-    units: str = ""  # NAL units that hold no picture, where the encoder writes its name and settings
+    uses_quantiser: bool = False  # old codecs: quantiser steps instead of a rate factor
+    removed_units: str = ""  # types of NAL units in which the encoder writes its name and settings
 
 
 # No B-frames: they cost time, and with them an MP4 of variable rate states a wrong duration.
-# H.264 looks ten pictures ahead where to spend its bits, as "veryfast" does: the same noise (50.2 and 46.5 dB
-# on two clips), an eighth to a quarter more bytes, and a third less time.
+# H.264 uses the lookahead of "veryfast", 10 frames: the same PSNR (50.2 and 46.5 dB on two clips) with an
+# eighth to a quarter more bytes, in a third less time.
 LOOKAHEAD_OPTIONS = ("mbtree", "1"), ("rc-lookahead", "10")
 ENCODERS = {
-    "h264": Encoder("libx264", 50, 10, (("preset", "superfast"), ("bf", "0"), *LOOKAHEAD_OPTIONS), units="6"),
+    "h264": Encoder(
+        "libx264", 50, 10, (("preset", "superfast"), ("bf", "0"), *LOOKAHEAD_OPTIONS), removed_units="6"
+    ),
     "hevc": Encoder(
         "libx265",
         51,
         12,
         (("preset", "superfast"), ("x265-params", "log-level=none:info=0:bframes=0")),
-        units="39|40",
+        removed_units="39|40",
     ),
     "vp8": Encoder("libvpx", 63, 4, (("deadline", "realtime"), ("cpu-used", "6"), ("b", "100M"))),
     "vp9": Encoder("libvpx-vp9", 63, 15, (("deadline", "realtime"), ("cpu-used", "7"), ("row-mt", "1"))),
     "av1": Encoder("libsvtav1", 63, 15, (("preset", "9"),)),
-    "mpeg4": Encoder("mpeg4", 11, 1, scale=True),
-    "mjpeg": Encoder("mjpeg", 11, 1, scale=True),
+    "mpeg4": Encoder("mpeg4", 11, 1, uses_quantiser=True),
+    "mjpeg": Encoder("mjpeg", 11, 1, uses_quantiser=True),
 }
 
 
 @dataclass(frozen=True)
 class WrittenVideo:
-    """What was written; ``notes`` are sentences on what differs from the source, and what to know."""
+    """Size of a written video; ``notes`` are sentences on differences from the source and on privacy."""
 
     frames: int
     duration: Fraction
@@ -92,24 +94,24 @@ def write_video(
     quality: int | None = None,
     threads: int = 0,
 ) -> WrittenVideo:
-    """Write a video with the clock, size, codec, colours and sound of its source, and no metadata.
+    """Write a video with the clock, size, codec, colours and audio of its source, without metadata.
 
-    It appears whole or not at all. Pictures stand upright and need no mark that says so. A codec or
-    pixel format that cannot be written here is replaced, and a note says by which.
+    The file is written completely or not at all. Frames are stored upright. A codec or pixel format that
+    cannot be encoded here is replaced, and a note says by which.
 
     Parameters
     ----------
     clip : Clip
-        The source, by ``probe``.
+        The source, as ``probe_video`` returns it.
     target : str or Path
         A new file; it ends in .mp4, .m4v, .mov, .mkv or .webm.
-    frames : iterable of Frame
-        Those of ``frames(clip.path)`` in order, none left out, with new pictures of the same size. Each
-        carries its own time, so that a variable rate stays as it is.
+    frames : iterable of ClipFrame
+        Those of ``read_frames(clip.path)`` in order, all of them, with new pixels of the same size. Each
+        keeps its own time, so that a variable frame rate is preserved.
     audio : str
-        ``keep`` copies the sound bit for bit, ``drop`` leaves it out, ``disguise`` changes its pitch.
+        ``keep`` copies the audio bit for bit, ``drop`` leaves it out, ``disguise`` shifts its pitch.
     quality : int, optional
-        0 to 100. At the default, 80, no change should be seen.
+        0 to 100. At the default, 80, no loss should be visible.
     threads : int
         Threads to encode with; 0 is one per core.
 
@@ -118,10 +120,10 @@ def write_video(
     >>> import tempfile
     >>> from PIL import Image
     >>> from ksame.io import read_frames, metadata_of_video, probe_video
-    >>> shots = [Image.new("RGB", (8, 6), colour) for colour in ("red", "green", "blue")]
+    >>> images = [Image.new("RGB", (8, 6), colour) for colour in ("red", "green", "blue")]
     >>> with tempfile.TemporaryDirectory() as here:
     ...     source, target = Path(here, "in.gif"), Path(here, "out.mp4")
-    ...     shots[0].save(source, save_all=True, append_images=shots[1:], duration=40)
+    ...     images[0].save(source, save_all=True, append_images=images[1:], duration=40)
     ...     written = write_video(probe_video(source), target, read_frames(source))
     ...     written.frames, str(written.duration), metadata_of_video(target)
     (3, '3/25', [])
@@ -132,10 +134,10 @@ def write_video(
     notes = _notes(clip, audio)
     with _partial(target) as partial, _output(partial, target, clip) as out:
         stream = _stream(clip, out, quality, threads, notes)
-        sound: Iterator[Packet[Stream]] = iter(())
+        packets: Iterator[Packet[Stream]] = iter(())
         if audio != "drop":
-            sound = {"keep": copy_audio, "disguise": disguise_audio}[audio](clip, out, notes)
-        count, duration = _interleave(clip, out, stream, frames, sound)
+            packets = {"keep": copy_audio, "disguise": disguise_audio}[audio](clip, out, notes)
+        count, duration = _interleave(clip, out, stream, frames, packets)
     return WrittenVideo(count, duration, tuple(notes))
 
 
@@ -144,26 +146,26 @@ def _interleave(
     out: OutputContainer,
     stream: VideoStream,
     frames: Iterable[ClipFrame],
-    sound: Iterator[Packet[Stream]],
+    audio: Iterator[Packet[Stream]],
 ) -> tuple[int, Fraction]:
-    """Write pictures and sound side by side, so that neither waits in memory for the other."""
-    units = next(e.units for e in ENCODERS.values() if e.name == stream.codec_context.codec.name)
+    """Mux frames and audio by time, so that neither accumulates in memory."""
+    units = next(e.removed_units for e in ENCODERS.values() if e.name == stream.codec_context.codec.name)
     clean = BitStreamFilterContext(f"filter_units=remove_types={units}", stream) if units else None
-    waiting = next(sound, None)
+    packet = next(audio, None)
     count, begin, end = 0, 0, 0
     for frame, image in prefetch(_encoder_frames(frames, clip, stream), 1):
-        while waiting is not None and waiting.dts * waiting.time_base <= frame.time:  # type: ignore[operator]
-            out.mux(waiting)
-            waiting = next(sound, None)
+        while packet is not None and packet.dts * packet.time_base <= frame.time:  # type: ignore[operator]
+            out.mux(packet)
+            packet = next(audio, None)
         _mux(out, stream, clean, stream.encode(image))
         begin = begin if count else frame.pts
         count, end = count + 1, frame.pts + frame.duration
     if not count:
-        raise InputError("There is no picture to write.")
+        raise InputError("There is no frame to write.")
     _mux(out, stream, clean, stream.encode(None))
-    while waiting is not None:
-        out.mux(waiting)
-        waiting = next(sound, None)
+    while packet is not None:
+        out.mux(packet)
+        packet = next(audio, None)
     return count, (end - begin) * clip.time_base
 
 
@@ -183,37 +185,42 @@ def _mux(
 def _encoder_frames(
     frames: Iterable[ClipFrame], clip: Clip, stream: VideoStream
 ) -> Iterator[tuple[ClipFrame, VideoFrame]]:
-    """Yield each frame and what the encoder takes of it."""
-    by = VideoReformatter()
+    """Yield each frame and its form for the encoder."""
+    pixel_format = stream.codec_context.pix_fmt
+    assert pixel_format is not None  # ``_stream`` has set it
+    reformatter = VideoReformatter()
     for count, frame in enumerate(frames):
         _check_frame(frame, clip, count)
-        yield frame, _encoder_frame(frame, clip, stream, by)
+        yield frame, to_encoder_frame(frame, clip, pixel_format, reformatter)
 
 
-def _encoder_frame(frame: ClipFrame, clip: Clip, stream: VideoStream, by: VideoReformatter) -> VideoFrame:
-    matrix, reach = clip.colour.conversion(clip.height)
+def to_encoder_frame(
+    frame: ClipFrame, clip: Clip, pixel_format: str, reformatter: VideoReformatter
+) -> VideoFrame:
+    """Return a frame in the encoder's pixel format; unchanged boxes keep their decoded planes if possible."""
+    matrix, colour_range = clip.colour.conversion(clip.height)
 
     def converted(rgb: RGB) -> VideoFrame:
-        return by.reformat(
+        return reformatter.reformat(
             VideoFrame.from_numpy_buffer(np.ascontiguousarray(rgb)),
-            format=stream.codec_context.pix_fmt,
+            format=pixel_format,
             src_color_range=ColorRange.JPEG,
             dst_colorspace=matrix,
-            dst_color_range=reach,
+            dst_color_range=colour_range,
             interpolation=YUV_INTERPOLATION,
             threads=1,
         )
 
-    source, new = frame.source, frame.new
-    if source is None or new is None or pixel_format_of(source) != stream.codec_context.pix_fmt:
+    source, boxes = frame.source, frame.changed_boxes
+    if source is None or boxes is None or pixel_format_of(source) != pixel_format:
         image = converted(frame.rgb)
     else:
-        image = _replace_boxes(source, frame.rgb, new, converted)
+        image = _replace_boxes(source, frame.rgb, boxes, converted)
     colour = clip.colour
     image.color_range, image.colorspace = colour.range, colour.matrix
     image.color_trc, image.color_primaries = colour.transfer, colour.primaries
     image.pts, image.duration, image.time_base = frame.pts, frame.duration, clip.time_base
-    image.pict_type = 0  # which pictures stand alone is the encoder's to choose
+    image.pict_type = 0  # the encoder chooses the key frames
     return image
 
 
@@ -223,36 +230,41 @@ def _replace_boxes(
     boxes: Iterable[tuple[int, int, int, int]],
     converted: Callable[[RGB], VideoFrame],
 ) -> VideoFrame:
-    """Return a picture as the file has it, with new pixels in some boxes.
+    """Return a copy of a decoded frame with new pixels in some boxes.
 
-    Into a picture of our own: the decoder still needs its, and hangs what it knows about it onto that.
+    A copy, because the decoder still needs its frame as a reference and attaches side data to it.
     """
     frame = VideoFrame(source.width, source.height, pixel_format_of(source))
     own = frame_planes(frame)
     for plane, old in zip(own, frame_planes(source), strict=True):
         plane[:] = old
     for left, top, right, bottom in boxes:
-        left, top, right, bottom = left & -2, top & -2, right + 1 & -2, bottom + 1 & -2  # whole colours
+        left, top, right, bottom = (
+            left & -2,
+            top & -2,
+            right + 1 & -2,
+            bottom + 1 & -2,
+        )  # whole chroma samples
         for plane, new in zip(own, frame_planes(converted(rgb[top:bottom, left:right])), strict=True):
-            y, x = (all_ // some for all_, some in zip(own[0].shape, plane.shape, strict=True))
+            y, x = (full // part for full, part in zip(own[0].shape, plane.shape, strict=True))
             plane[top // y : bottom // y, left // x : right // x] = new
     return frame
 
 
 def _stream(clip: Clip, out: OutputContainer, quality: int, threads: int, notes: list[str]) -> VideoStream:
-    """Add a video stream like the source's, or as near to it as can be written."""
+    """Add a video stream like the source's, or the closest one that can be encoded."""
     os.environ.setdefault("SVT_LOG", "1")  # errors only: libsvtav1 prints its settings otherwise
-    able = out.supported_codecs
+    supported = out.supported_codecs
     for codec in dict.fromkeys((clip.codec, "h264", "vp9")):
         encoder = ENCODERS.get(codec)
-        if encoder is None or encoder.name not in able:
+        if encoder is None or encoder.name not in supported:
             continue
         for pixels in _pixels(clip):
             if pixels in _formats(encoder.name) and _encoder_accepts(clip, encoder, pixels):
                 if codec != clip.codec:
-                    notes.append(f"The pictures are {codec}: {clip.codec} cannot be written here.")
+                    notes.append(f"The video codec is {codec}: {clip.codec} cannot be written here.")
                 if pixels != _pixels(clip)[0]:
-                    notes.append(f"The pixels are {pixels}: {clip.pixels} cannot be written here.")
+                    notes.append(f"The pixel format is {pixels}: {clip.pixel_format} cannot be written here.")
                 stream = out.add_stream(encoder.name, clip.rate, options=_options(encoder, quality))
                 assert isinstance(stream, VideoStream)
                 _set(stream.codec_context, clip, pixels)
@@ -261,13 +273,13 @@ def _stream(clip: Clip, out: OutputContainer, quality: int, threads: int, notes:
                 if codec == "hevc" and out.format.name in ("mp4", "mov"):
                     stream.codec_context.codec_tag = "hvc1"  # the other tag does not play on Apple's devices
                 return stream
-    raise InputError(f"Pictures of {clip.width} x {clip.height} cannot be written into this type of file.")
+    raise InputError(f"Frames of {clip.width} x {clip.height} cannot be written into this type of file.")
 
 
 def _pixels(clip: Clip) -> tuple[str, ...]:
-    """Name the pixel formats to try, best first; that of an odd size cannot halve its colours."""
-    own = clip.pixels.replace("yuvj", "yuv").replace("yuva", "yuv")
-    deep = ("yuv420p10le", "yuv444p10le") if clip.bits > 8 else ()
+    """Return the pixel formats to try, best first; odd sizes cannot have subsampled chroma."""
+    own = clip.pixel_format.replace("yuvj", "yuv").replace("yuva", "yuv")
+    deep = ("yuv420p10le", "yuv444p10le") if clip.bit_depth > 8 else ()
     return tuple(dict.fromkeys((own, *deep, "yuv420p", "yuv444p")))
 
 
@@ -278,9 +290,9 @@ def _formats(encoder: str) -> set[str]:
 
 def _options(encoder: Encoder, quality: int) -> dict[str, str]:
     step = round(encoder.worst + (encoder.best - encoder.worst) * quality / 100)
-    # bitexact: else some write their name and version. frame_duration: the last picture stays as long
+    # bitexact: or some write their name and version. frame_duration: keeps the duration of the last frame
     flags = "+bitexact+frame_duration"
-    if encoder.scale:
+    if encoder.uses_quantiser:
         return {"flags": flags + "+qscale", "global_quality": str(step * QP2LAMBDA)}
     return dict(encoder.options) | {"flags": flags, "crf": str(step)}
 
@@ -295,7 +307,7 @@ def _set(context: VideoCodecContext, clip: Clip, pixels: str) -> None:
 
 
 def _encoder_accepts(clip: Clip, encoder: Encoder, pixels: str) -> bool:
-    """Whether an encoder takes this size, clock and pixel format: it is asked, its rules are many."""
+    """Whether an encoder accepts this size, clock and pixel format; tried, because the rules are many."""
     context = av.CodecContext.create(encoder.name, "w")
     assert isinstance(context, VideoCodecContext)
     _set(context, clip, pixels)
@@ -309,16 +321,16 @@ def _encoder_accepts(clip: Clip, encoder: Encoder, pixels: str) -> bool:
 
 def _notes(clip: Clip, audio: Audio) -> list[str]:
     notes = []
-    if clip.bits > 8:
-        notes.append(f"Shades were rounded from {clip.bits} to 8 bits.")
-    if clip.others:
-        notes.append(f"Left out: {', '.join(sorted(set(clip.others)))}.")
-    if clip.sounds:
+    if clip.bit_depth > 8:
+        notes.append(f"Colours were rounded from {clip.bit_depth} to 8 bits.")
+    if clip.other_streams:
+        notes.append(f"Left out: {', '.join(sorted(set(clip.other_streams)))}.")
+    if clip.audio_streams:
         notes.append(
             {
-                "keep": "The voices are as they were: people can be known by them.",
-                "disguise": "The voices have another pitch: this is no guarantee, for it can be undone.",
-                "drop": "The sound was left out.",
+                "keep": "The voices are unchanged: people can be recognised by them.",
+                "disguise": "The voices are shifted in pitch: this is no guarantee, for it can be reversed.",
+                "drop": "The audio was left out.",
             }[audio]
         )
     return notes
@@ -328,7 +340,7 @@ def _check(target: Path, audio: str, quality: int) -> None:
     if target.suffix.lower() not in CONTAINERS:
         raise UsageError(f"Videos are written as {', '.join(sorted(CONTAINERS))}. Got {target.name!r}.")
     if target.exists():
-        raise UsageError(f"{str(target)!r} is there already: choose another name.")
+        raise UsageError(f"{str(target)!r} exists already: choose another name.")
     if audio not in get_args(Audio):
         raise UsageError(f"audio must be one of {', '.join(get_args(Audio))}. Got {audio!r}.")
     if not 0 <= quality <= 100:
@@ -337,26 +349,26 @@ def _check(target: Path, audio: str, quality: int) -> None:
 
 def _check_frame(frame: ClipFrame, clip: Clip, count: int) -> None:
     if frame.index != count:
-        raise UsageError(f"Pictures must come in order, none left out: {count} is due. Got {frame.index}.")
+        raise UsageError(f"Frames must come in order, none left out: {count} is expected. Got {frame.index}.")
     if frame.rgb.shape != (clip.height, clip.width, 3) or frame.rgb.dtype != np.uint8:
         raise UsageError(
-            f"Picture {count} must be ({clip.height}, {clip.width}, 3) uint8."
+            f"Frame {count} must be ({clip.height}, {clip.width}, 3) uint8."
             f" Got {frame.rgb.shape} {frame.rgb.dtype}."
         )
 
 
 @contextmanager
 def _output(partial: Path, target: Path, clip: Clip) -> Iterator[OutputContainer]:
-    """Open a container that tells nothing of its writer; close it whatever happens."""
+    """Open a container without metadata; close it also after an error."""
     form = CONTAINERS[target.suffix.lower()]
-    ticks = math.lcm(clip.time_base.denominator, *(sound.rate for sound in clip.sounds))
+    ticks = math.lcm(clip.time_base.denominator, *(audio.rate for audio in clip.audio_streams))
     options = {} if form not in ("mp4", "mov") or ticks >= 2**31 else {"movie_timescale": str(ticks)}
-    out = av.open(partial, "w", format=form, container_options=options)  # else starts are rounded to 1 ms
-    out.flags |= Flags.bitexact.value  # type: ignore[operator]  # an int, whatever the stub says
+    out = av.open(partial, "w", format=form, container_options=options)  # or start times are rounded to 1 ms
+    out.flags |= Flags.bitexact.value  # type: ignore[operator]  # an int, despite its stub
     try:
         yield out
     except BaseException:
-        with suppress(Exception):  # a file without its end is removed anyway
+        with suppress(Exception):  # an incomplete file is removed anyway
             out.close()
         raise
     out.close()
@@ -364,8 +376,8 @@ def _output(partial: Path, target: Path, clip: Clip) -> Iterator[OutputContainer
 
 @contextmanager
 def _partial(target: Path) -> Iterator[Path]:
-    """Give a hidden name beside the target, which gets its own name when all is written."""
-    # without the name of the target, beside which there may be no room for more
+    """Yield a hidden path next to the target; it is renamed to the target when it is complete."""
+    # without the target's name, which may already have the maximum length
     partial = target.absolute().with_name(f".{secrets.token_hex(8)}.partial")
     try:
         partial.parent.mkdir(parents=True, exist_ok=True)
@@ -376,8 +388,8 @@ def _partial(target: Path) -> Iterator[Path]:
     except (OSError, FFmpegError) as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise KSameError(f"The disk is full: {str(target)!r} was not written.") from error
-        if isinstance(error, ArgumentError | InvalidDataError):  # not the disk: what it was given is damaged
-            raise InputError("its pictures or its sound cannot be written, and may be damaged.") from error
+        if isinstance(error, ArgumentError | InvalidDataError):  # not the disk: the data are damaged
+            raise InputError("its frames or its audio cannot be written and may be damaged.") from error
         raise KSameError(f"{str(target)!r} could not be written: {error.strerror or error}.") from error
     finally:
-        partial.unlink(missing_ok=True)  # it is gone if all went well
+        partial.unlink(missing_ok=True)  # already renamed if all went well

@@ -10,13 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from numpy.typing import NDArray
-
 from ksame.analysis.identify import IdentifiedPhotos
-from ksame.analysis.strata import PREDICTED_LABELS
 from ksame.core.arrays import IntArray
 from ksame.core.context import Context
-from ksame.core.errors import UsageError
 from ksame.core.guarantee import Guarantee
 from ksame.core.options import Options, option
 from ksame.core.partition_type import as_k
@@ -74,24 +70,24 @@ class Method(Options, ABC, Generic[People]):
     """Whether the bundled models that it uses may be used commercially."""
     outputs: ClassVar[tuple[Publish, ...]] = ("portrait", "scene")
     """What it can publish; the first is the default."""
+    k: ClassVar[int] = 1
+    """How many people share a new face; 1 where the method groups nobody."""
+    select: ClassVar[str | None] = None
+    """The label whose values are kept apart, if any."""
     media: ClassVar[tuple[str, ...]] = ("photos",)
     """What it can work on: photos, videos."""
     registered_scale: ClassVar[float | None] = None
     """Size of registered faces relative to the canonical frame; None: that of the photos."""
     scene_assumption: ClassVar[str | None] = None
     """What a scene still shows of a person, whatever the method does to the face."""
-
-    @property
-    def min_people(self) -> int:
-        """How many people the method needs: k where it is k-anonymous."""
-        return getattr(self, "k", 1)
+    uses_subjects: ClassVar[bool] = True
+    """Whether it matters who is the same person; if not, every face counts as a person."""
+    uses_verifiers: ClassVar[bool] = False
+    """Whether recognisers judge candidates for the new faces."""
 
     def networks(self, context: Context) -> tuple[str, ...]:
         """Return the weights that the method needs: a run that lacks one fails before it begins."""
         return ()
-
-    def check_labels(self, labels: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse, before the long work, options that do not fit the labels of the csv."""
 
     @abstractmethod
     def plan(self, people: People, context: Context) -> Plan:
@@ -102,8 +98,8 @@ class Method(Options, ABC, Generic[People]):
 class GroupMethod(Method[IdentifiedPhotos]):
     """A method that groups at least k people, apart by a label if that is asked for."""
 
-    k: int = option(5, "People behind every published face.")
-    select: str | None = option(
+    k: int = option(5, "People behind every published face.")  # type: ignore[misc]
+    select: str | None = option(  # type: ignore[misc]
         None, "A csv column, or predicted gender, age or expression, whose values are kept apart [G5 4.2]."
     )
 
@@ -111,11 +107,3 @@ class GroupMethod(Method[IdentifiedPhotos]):
         """Refuse a k that protects nobody."""
         as_k(self.k)
         super().__post_init__()
-
-    def check_labels(self, labels: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse a column to select by that there is not."""
-        columns = (*labels, *PREDICTED_LABELS)
-        if self.select is not None and self.select not in columns:
-            raise UsageError(
-                f"There is no column to select by {self.select!r}: choose one of {', '.join(columns)}."
-            )

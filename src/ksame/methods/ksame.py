@@ -61,12 +61,19 @@ class CodeMethod(GroupMethod):
     """Encode the faces, stratify them, and replace the codes within each stratum."""
 
     speed: ClassVar[str] = SPEED
+    people_per_stratum: ClassVar[int] = 0
+    """In k: apparent gender and age are kept apart, fewer people merged with the nearest; 0: nobody is."""
 
     def plan(self, people: IdentifiedPhotos, context: Context) -> Plan:
         """Encode, stratify, replace."""
         space = self.space(people.faces)
         codes = space.encode(people.faces)
-        strata, notes = self.strata(people, codes, context)
+        strata: NDArray[Any] = np.zeros(len(codes), np.intp)
+        notes: tuple[str, ...] = ()
+        if self.select is not None:
+            strata = select_label(people, self.select, context)
+        elif self.people_per_stratum:
+            strata, notes = default_strata(people, codes, self.people_per_stratum * self.k, context)
         replacement = self.replace(codes, people.subject, strata, context)
         if replacement.guarantee.k_anonymous:
             check_law(replacement.identity, people.subject, self.k)
@@ -84,14 +91,6 @@ class CodeMethod(GroupMethod):
     def networks(self, context: Context) -> tuple[str, ...]:
         """Return what predicts the label to select by."""
         return ATTRIBUTE_WEIGHTS if self.select in PREDICTED_LABELS else ()
-
-    def strata(
-        self, people: IdentifiedPhotos, codes: FloatArray, context: Context
-    ) -> tuple[NDArray[Any], tuple[str, ...]]:
-        """Return who is kept apart (n,), and notes on it."""
-        if self.select is None:
-            return np.zeros(len(codes), int), ()
-        return select_label(people, self.select, context), ()
 
     @abstractmethod
     def space(self, faces: FaceSet) -> Space:
@@ -124,7 +123,7 @@ class Centroid(CodeMethod):
     ) -> Replacement:
         """Group the codes within each stratum, and return the means [N fig. 10]."""
         groups = select(
-            codes, self.k, label=strata, partition=self.partition, subjects=subjects, rng=context.rng()
+            codes, self.k, label=strata, partition=self.partition, subjects=subjects, rng=context.seed
         )
         new, guarantee = centroid(codes, groups)
         return Replacement(groups.labels, groups.groups, new, guarantee)
@@ -163,11 +162,11 @@ class AppearanceMethod(CodeMethod):
     """Codes of the appearance model, drawn at the resolution of the photos."""
 
     scene_assumption: ClassVar[str | None] = SCENE_ASSUMPTION
-    people_per_stratum: ClassVar[int] = 1  # in k: a stratum with fewer is merged with the nearest
+    people_per_stratum: ClassVar[int] = 1
     expression: Literal["drop", "keep"] = option(
         "drop", "Carry each photo's expression to the new face [S 7.2]; lowers the claim."
     )
-    composite: Composite = option("colour", "How a face is blended into a scene [S 6.2].")
+    composite: Composite = option("colour", "How a face is blended into a scene [S 6.2].", only="scenes")
     model: str | Path = option(
         "bundled",
         "The appearance model: bundled, own (of these photos), or a file.",
@@ -183,14 +182,6 @@ class AppearanceMethod(CodeMethod):
     def networks(self, context: Context) -> tuple[str, ...]:
         """Return what predicts gender and age, which are kept apart by default."""
         return ATTRIBUTE_WEIGHTS if self.select is None or self.select in PREDICTED_LABELS else ()
-
-    def strata(
-        self, people: IdentifiedPhotos, codes: FloatArray, context: Context
-    ) -> tuple[NDArray[Any], tuple[str, ...]]:
-        """Keep apparent gender and age apart as far as the set allows, or what is asked for."""
-        if self.select is None:
-            return default_strata(people, codes, self.people_per_stratum * self.k, context)
-        return select_label(people, self.select, context), ()
 
     def renderer(
         self, space: Space, faces: FaceSet, replacement: Replacement

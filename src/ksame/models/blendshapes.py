@@ -1,7 +1,7 @@
-"""How strong an expression is: 52 blendshapes, which a network reads off landmarks [S 7.5.1].
+"""Predict the strength of an expression as 52 blendshapes from landmarks [S 7.5.1].
 
-Deviation: the thesis measures action units with OpenFace; blendshapes are the nearest thing that comes
-in a registry package. They are named as their makers name them: "left" is the person's left.
+Deviation: the thesis measures action units with OpenFace; blendshapes are the closest measure that a registry
+package provides. Their names are those of the model's authors: "left" is the person's left.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ BLENDSHAPES: tuple[str, ...] = (
 _NOSE = (1, 4, 5, 6, 8, 168, 195, 197)
 # fmt: on
 _IRISES = tuple(range(468, 478))
-# what the blendshape network reads of the 478 points, in ascending order: (146,)
+# the points of 478 that the blendshape network takes, in ascending order: (146,)
 _LANDMARK_GROUPS = (LEFT_EYE, RIGHT_EYE, OVAL, INNER_LIPS, OUTER_LIPS, *BROWS, _NOSE, _IRISES)
 _LANDMARK_ROWS = sorted({point for feature in _LANDMARK_GROUPS for point in feature})
 
 
 def predict_blendshapes(rgb: NDArray[np.uint8], points: FloatArray, *, views: int = 3) -> NDArray[np.float32]:
-    """Return the 52 blendshapes (n, 52), each in [0, 1], of the faces with meshes (n, 468, 2) in a photo.
+    """Return the 52 blendshapes (n, 52), each in [0, 1], of the faces with meshes (n, 468, 2) in an image.
 
-    The mean of three looks: brows in one agree with those in another at .89 only.
+    The mean of several views: brows predicted from two of them correlate by 0.89 only.
 
     Raises
     ------
@@ -49,9 +49,12 @@ def predict_blendshapes(rgb: NDArray[np.uint8], points: FloatArray, *, views: in
     """
     strengths = np.zeros((len(points), len(BLENDSHAPES)), np.float32)
     for row, mesh in enumerate(points):
-        read = (
+        inputs = (
             refine_upright(rgb, mesh, view)[0][_LANDMARK_ROWS] for view in LANDMARKER_VIEWS[:views]
         )  # each (146, 2)
-        seen = [infer("landmarker", one[None], inner="face_blendshapes.tflite")[0].ravel() for one in read]
-        strengths[row] = np.mean(seen, axis=0)
+        predicted = [
+            infer("landmarker", landmarks[None], inner="face_blendshapes.tflite")[0].ravel()
+            for landmarks in inputs
+        ]
+        strengths[row] = np.mean(predicted, axis=0)
     return strengths

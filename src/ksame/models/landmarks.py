@@ -1,4 +1,4 @@
-"""468 points on each face, by the mesh network on a square, upright view of it, or by a larger one."""
+"""Predict the 468-point mesh of each face, by the mesh network or by a larger landmark network."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ __all__ = [
     "refine_upright",
 ]
 
-MESH_INPUT_PX = 192  # px: the network's input
-VIEW_MARGIN = 1.5  # the view is this much larger than the face
-# The network's logit was 13 and more on 95 % of 331 upright photos of five sets, and at most 13 on 102
-# upside down, which the detector takes for upright: below this the other rolls are tried.
-UPRIGHT_ROLL_DEGREES = 15.0
-LANDMARKER_INPUT_PX = 256  # px: the input of the larger network, which follows lids, brows and lips
-# How much larger, lower and turned a face is in a view. What the network makes of brows in one of them
-# agrees with what it makes of them in another at .89 over the pictures of a clip: the mean of some is nearer.
-LANDMARKER_VIEWS = (1.0, 0.0, 0.0), (0.92, 4.0, 0.03), (1.08, -4.0, -0.03)  # times, px, radians
+MESH_INPUT_PX = 192  # side of the network's input
+VIEW_MARGIN = 1.5  # side of the view divided by that of the face
+# The network's logit was at least 13 on 95 % of 331 upright photos of five sets, and at most 13 on 102 upside
+# down, which the detector takes for upright: below this the other three rolls are tried.
+UPRIGHT_LOGIT = 15.0
+LANDMARKER_INPUT_PX = 256  # side of the input of the larger network, which follows lids, brows and lips
+# Scale, shift down (px) and roll (radians) of a face in each view. Brows predicted from two views correlate
+# by 0.89 only over the frames of a clip: the mean of several views is more accurate.
+LANDMARKER_VIEWS = (1.0, 0.0, 0.0), (0.92, 4.0, 0.03), (1.08, -4.0, -0.03)
 _INNER = "face_landmarks_detector.tflite"
 
 
 def predict_meshes(rgb: NDArray[np.uint8], boxes: Boxes) -> tuple[FloatArray, FloatArray]:
-    """Return the mesh of each face, in pixels of the photo, and how surely it is a face.
+    """Return the mesh of each face, in pixels of the image, and the probability that it is a face.
 
-    The first view comes from the box and its eyes, the second from the points of the first. That
-    halves what a shift of the box by 5 % moves the points: from 3.4 to 1.5 % of the eyes' distance.
+    The first view is placed by the box and the eyes, the second by the points of the first. This halves the
+    effect of shifting the box by 5 %: points move by 1.5 instead of 3.4 % of the distance between the eyes.
 
     Parameters
     ----------
     rgb : (h, w, 3) uint8
-        A photo.
+        An image.
     boxes : Boxes
         The faces in it.
 
@@ -62,18 +62,18 @@ def _mesh(rgb: NDArray[np.uint8], xyxy: FloatArray, five: FloatArray) -> tuple[F
     """Return the mesh and the logit of one face."""
     corners = xyxy[[[0, 1], [2, 1], [2, 3], [0, 3]]]
     roll = eye_line_roll(five)
-    # the box lies along the photo's axes: its own roll is none, whatever the face's is
+    # the box is aligned with the image whatever the roll of the face
     centre, side = enclosing_square(corners, 0.0)
     best = predict_mesh(rgb, centre, side, roll)
-    if best[1] < UPRIGHT_ROLL_DEGREES:
+    if best[1] < UPRIGHT_LOGIT:
         others = (predict_mesh(rgb, centre, side, roll + turn * np.pi / 2) for turn in (1, 2, 3))
-        best = max(best, *others, key=lambda seen: seen[1])
+        best = max(best, *others, key=lambda result: result[1])
     roll = eye_line_roll(five_points(best[0]))
     return predict_mesh(rgb, *enclosing_square(best[0], roll), roll)
 
 
 def eye_line_roll(five: FloatArray) -> float:
-    """Return the angle of the line through the eyes."""
+    """Return the angle of the line through the eyes in radians."""
     x, y = five[1] - five[0]
     return float(np.arctan2(y, x))
 
@@ -89,7 +89,7 @@ def enclosing_square(points: FloatArray, roll: float) -> tuple[FloatArray, float
 def predict_mesh(
     rgb: NDArray[np.uint8], centre: FloatArray, side: float, roll: float
 ) -> tuple[FloatArray, float]:
-    """Return the mesh and the logit of what is in a turned square."""
+    """Return the mesh and the face logit of a rotated square of the image."""
     a = MESH_INPUT_PX / (VIEW_MARGIN * side) * np.exp(-1j * roll)  # as in geometry.similarity: z -> a z + b
     matrix = np.array([[a.real, -a.imag, 0.0], [a.imag, a.real, 0.0]])
     matrix[:, 2] = MESH_INPUT_PX / 2 - matrix[:, :2] @ centre
@@ -100,32 +100,32 @@ def predict_mesh(
 
 
 def refine_landmarks(rgb: NDArray[np.uint8], mesh: FloatArray, *, views: int = 3) -> FloatArray:
-    """Return the mesh (468, 2) that a larger network sees in upright squares around a mesh, in the mean."""
-    seen = []
+    """Return the mesh (468, 2) of the larger network, averaged over upright views around a given mesh."""
+    meshes = []
     for view in LANDMARKER_VIEWS[:views]:
         points, matrix = refine_upright(rgb, mesh, view)
         back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
-        seen.append(transform(back, points[:MESH]))
-    return np.asarray(np.mean(seen, axis=0))
+        meshes.append(transform(back, points[:MESH]))
+    return np.asarray(np.mean(meshes, axis=0))
 
 
 def refine_upright(
     rgb: NDArray[np.uint8], mesh: FloatArray, view: tuple[float, float, float] = LANDMARKER_VIEWS[0]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return all 478 points that the larger network sees, in pixels of its view, and the view's matrix.
+    """Return all 478 points of the larger network, in pixels of its view, and the matrix of the view.
 
     The last ten are those of the irises. ``view`` is one of ``LANDMARKER_VIEWS``.
     """
-    larger, down, turn = view
+    scale, down_px, roll = view
     matrix = to_frame(mesh)
     flat = transform(matrix, mesh)
     low, high = flat.min(axis=0), flat.max(axis=0)
     a = (
-        larger * LANDMARKER_INPUT_PX / (VIEW_MARGIN * float((high - low).max())) * np.exp(1j * turn)
+        scale * LANDMARKER_INPUT_PX / (VIEW_MARGIN * float((high - low).max())) * np.exp(1j * roll)
     )  # z -> a z + b
     matrix = np.array([[a.real, -a.imag], [a.imag, a.real]]) @ matrix
     middle = transform(matrix, mesh).min(axis=0) + transform(matrix, mesh).max(axis=0)
-    matrix[:, 2] += LANDMARKER_INPUT_PX / 2 + np.array([0, down]) - middle / 2
+    matrix[:, 2] += LANDMARKER_INPUT_PX / 2 + np.array([0, down_px]) - middle / 2
     image = np.divide(
         crop(rgb, matrix, LANDMARKER_INPUT_PX, LANDMARKER_INPUT_PX)[None], 255, dtype=np.float32
     )
@@ -136,5 +136,5 @@ def refine_upright(
 
 
 def preload_landmarker() -> None:
-    """Open the larger network."""
+    """Load the larger network."""
     preload("landmarker", inner=_INNER, shape=(1, LANDMARKER_INPUT_PX, LANDMARKER_INPUT_PX, 3))

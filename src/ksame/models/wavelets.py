@@ -1,7 +1,7 @@
-"""Haar wavelets inside a network: found as an exporter writes them, and made quick, or left out for a glance.
+"""Inverse Haar transforms inside a network: find them, make them faster, or leave them out for previews.
 
-MobileStyleGAN doubles its pictures by inverse Haar transforms: means and details (bands) of half the size
-become a picture of the whole.
+MobileStyleGAN upsamples by inverse Haar transforms: four bands (means and details) of half the size become
+one image of the full size.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ __all__ = ["inverse_haar", "is_constant_noise", "skip_doublings", "use_fast_wave
 
 
 def use_fast_wavelets(network: Any) -> Any:
-    """Let a network double its pictures by adding bands and sorting pixels; return it.
+    """Replace each inverse Haar transform of a network by sums of bands and a pixel shuffle; return it.
 
-    MobileStyleGAN does it by six transposed convolutions each time (inverse Haar wavelets), which take a
-    sixth of all its time here, this a third of that.
+    MobileStyleGAN uses six transposed convolutions per transform, a sixth of its time; this takes a third of
+    that.
     """
     for node in network.get_ordered_ops():
         bands = _bands(node)
@@ -28,11 +28,11 @@ def use_fast_wavelets(network: Any) -> Any:
 
 
 def inverse_haar(bands: Any) -> Any:
-    """Return a picture (1, c, 2 h, 2 w) of its bands (1, 4 c, h, w), as an output of a network."""
-    from openvino import opset13 as op  # here: it is slow to import
+    """Return the image (1, c, 2 h, 2 w) of bands (1, 4 c, h, w), as an output of a network."""
+    from openvino import opset13 as op  # here: its import is slow
 
     c = bands.get_shape()[1] // 4
-    # means come first, then three details for each channel: they are sorted by kind
+    # means come first, then three details for each channel: sort them by kind
     kinds = np.concatenate([np.arange(c), *(c + 3 * np.arange(c) + kind for kind in range(3))])
     mean, down, across, both = op.split(_reorder_channels(bands, kinds), op.constant(1), 4).outputs()
     half = op.constant(np.float32(0.5))
@@ -43,10 +43,10 @@ def inverse_haar(bands: Any) -> Any:
 
 
 def skip_doublings(network: Any, times: int) -> Any:
-    """Let a network not double its pictures the last few times, and go on with their means; return it.
+    """Leave out the last ``times`` upsampling steps of a network and continue with the means; return it.
 
-    What it draws is smaller by so many powers of two, and a little off: it was not trained for that. Of
-    MobileStyleGAN's pictures 64 px remain of four times, in 26 ms of a core instead of 300.
+    The image is smaller by a factor of 2 ** times and slightly off, as the network was not trained for that.
+    Four steps leave 64 px of MobileStyleGAN's image, in 26 ms of one core instead of 300.
     """
     from openvino import opset13 as op
 
@@ -65,14 +65,14 @@ def skip_doublings(network: Any, times: int) -> Any:
 
 
 def is_constant_noise(output: Any) -> bool:
-    """Return whether an output is a constant (1, 1, h, w)."""
+    """Whether an output is a constant (1, 1, h, w)."""
     shape = output.get_partial_shape()
     constant = output.get_node().get_type_name() == "Constant"
     return constant and len(shape) == 4 and [str(d) for d in shape][:2] == ["1", "1"] and str(shape[2]) != "1"
 
 
 def _shrink(part: Any, side: int) -> None:
-    """Let a node's input be the means of a larger constant (1, 1, h, h)."""
+    """Replace a constant input (1, 1, h, h) of a node by its means on a smaller grid."""
     from openvino import opset13 as op
 
     noise = part.get_source_output().get_node().get_data()
@@ -82,12 +82,12 @@ def _shrink(part: Any, side: int) -> None:
 
 
 def _replace(node: Any, output: Any) -> None:
-    for taker in list(node.output(0).get_target_inputs()):
-        taker.replace_source_output(output)
+    for user in list(node.output(0).get_target_inputs()):
+        user.replace_source_output(output)
 
 
 def _bands(node: Any) -> Any:
-    """Return the bands (1, 4 c, h, w) that a node is the inverse Haar transform of, if it is one."""
+    """Return the bands (1, 4 c, h, w) if a node is their inverse Haar transform, else None."""
     upper = [_spread(part, (1, 2), sign) for part, sign in zip(_summands(node), (1, -1), strict=False)]
     lower = [
         _spread(part, (2, 1), sign)
@@ -100,12 +100,12 @@ def _bands(node: Any) -> Any:
 
 
 def _summands(node: Any) -> list[Any]:
-    """Return what a node is the sum of."""
+    """Return the inputs of a sum."""
     return [part.get_source_output() for part in node.inputs()] if _is(node, "Add") else []
 
 
 def _spread(output: Any, kernel: tuple[int, int], sign: int) -> Any:
-    """Return what is spread over pairs of pixels by a step of Haar's, if it is; the second gets the sign."""
+    """Return the input of a Haar step that spreads it over pairs of pixels, the second with the sign."""
     node = output.get_node()
     if not _is(node, "GroupConvolutionBackpropData"):
         return None
@@ -118,18 +118,18 @@ def _spread(output: Any, kernel: tuple[int, int], sign: int) -> Any:
 
 
 def _reorder_channels(output: Any, order: NDArray[np.intp]) -> Any:
-    """Return an output (1, c, h, w) with its channels sorted: where it is made, if nothing else takes it."""
+    """Return an output (1, c, h, w) with reordered channels, in the node that computes it if possible."""
     from openvino import opset13 as op
 
     node = output.get_node()
-    takers = [taker for taker in output.get_target_inputs() if not _is(taker.get_node(), "ShapeOf")]
+    users = [user for user in output.get_target_inputs() if not _is(user.get_node(), "ShapeOf")]
     parts = {part: list(part.get_source_output().get_shape()) for part in node.inputs()}
-    if len(takers) == 1 and _is(node, "Convolution"):
+    if len(users) == 1 and _is(node, "Convolution"):
         kernel = node.input(1)
         kernel.replace_source_output(op.gather(kernel.get_source_output(), order, op.constant(0)).output(0))
         return output
     plain = all(len(shape) == 4 or np.prod(shape) == 1 for shape in parts.values())
-    if len(takers) == 1 and plain and _is(node, "Multiply", "Add", "PRelu"):
+    if len(users) == 1 and plain and _is(node, "Multiply", "Add", "PRelu"):
         for part, shape in parts.items():
             if shape[1:2] == [len(order)]:
                 part.replace_source_output(_reorder_channels(part.get_source_output(), order))

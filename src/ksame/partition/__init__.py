@@ -1,6 +1,8 @@
-"""Partitions: codes (n, d) and k in, groups of at least k distinct subjects out.
+"""Partition codes (n, d) into groups of at least k distinct subjects.
 
-One function per method, all with the signature ``(codes, k, *, subjects=None, rng=None)``.
+One module and one function per algorithm, all with the signature of ``PartitionMethod``. To add one,
+write its module, import its function here and list it in ``METHODS``: the command line, the contract
+tests and ``select`` read that table.
 """
 
 from __future__ import annotations
@@ -23,12 +25,29 @@ from ksame.partition.select import StratumMerge, make_strata, select
 
 
 class PartitionMethod(Protocol):
-    """What all partitions have in common."""
+    """The signature that all partitions share."""
 
     def __call__(
         self, codes: ArrayLike, k: int, *, subjects: ArrayLike | None = None, rng: RandomState = None
     ) -> Partition:
-        """Return groups of at least k distinct subjects."""
+        """Return groups of at least k distinct subjects.
+
+        Parameters
+        ----------
+        codes : (n, d) array
+            One code gamma per face.
+        k : int
+            Least number of distinct subjects in a group.
+        subjects : (n,) array, optional
+            Subject of each face; by default every row is a distinct subject.
+        rng : int, Generator or None
+            Seed of a random method; None draws from the operating system.
+
+        Raises
+        ------
+        CannotGuarantee
+            If there are fewer than k distinct subjects.
+        """
 
 
 METHODS: dict[str, PartitionMethod] = {

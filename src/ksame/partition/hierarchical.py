@@ -1,12 +1,10 @@
-"""Hierarchical partition [A alg. 1]: one linkage tree, cut and pruned until nobody is left."""
+"""Partition a linkage tree into groups of nearly equal size [A alg. 1]."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
@@ -16,8 +14,7 @@ from scipy.spatial.distance import pdist
 
 from ksame.core.arrays import FloatArray, RandomState
 from ksame.core.errors import UsageError
-from ksame.core.partition_type import Partition
-from ksame.partition.people import SubjectCodes
+from ksame.core.partition_type import Partition, SubjectCodes
 
 Linkage = Literal["ward", "single", "complete", "average"]
 
@@ -32,40 +29,28 @@ def hierarchical(
 ) -> Partition:
     """Partition along a linkage tree into groups of nearly equal size [A alg. 1].
 
-    With n people there are m = n // k groups of floor(n/m) or ceil(n/m), the larger ones first.
-    Each group comes from the largest subtree of the tree cut into as many clusters as groups are
-    still to be made, and is the *lowest* of its members: the lowest merge that gathers enough
-    people gives its larger side whole and, of the other side, those nearest to the larger side's
-    mean. They are pruned from the tree, a merge left with one side collapses, and the tree is cut
-    again; the linkage itself is computed once.
-
-    Ties: merges are ordered by height and then as the linkage made them. Of equally large
-    subtrees the one with the lower last merge is taken, of equally large sides the one with less
-    squares about its mean, then the one with the first row, of equally near people the first row.
+    With n subjects there are m = n // k groups of floor(n/m) or ceil(n/m), the larger ones first.
+    The tree is cut into as many clusters as there are groups still to form, and the next group is
+    taken from the largest cluster: the lowest merge with enough subjects contributes its larger side
+    whole and, from the other side, the subjects nearest to the larger side's mean. They are pruned
+    from the tree, a merge with one remaining side collapses, and the tree is cut again; the linkage
+    itself is computed once.
 
     Parameters
     ----------
-    codes : (n, d) array
-        One code gamma per face.
-    k : int
-        Least number of distinct subjects in a group.
-    subjects : (n,) array, optional
-        Who each face is; by default every row is another person.
-    rng : int, Generator or None
-        Not used: nothing here is random.
+    codes, k, subjects, rng
+        As for every :class:`~ksame.partition.PartitionMethod`; ``rng`` is not used.
     linkage : {"ward", "single", "complete", "average"}
-        What the distance of two clusters is [A 3.3.3].
+        Distance between two clusters [A 3.3.3].
 
     Notes
     -----
     Deviation: the paper gives n mod m groups k + 1 and the others k, which does not sum to n when
     n - mk > m; floor(n/m) and ceil(n/m) do. With these, and the larger ones first, the largest of
-    m clusters always has enough members, so that line 10 of the algorithm (cut into fewer when it
-    has not) is never reached.
-    Deviation: what the "lowest k members" (line 9) are is not defined in the paper; the authors'
-    code takes those that come first in the rows and computes a new linkage for each group.
-
-    Time after the linkage is O(n d + n log n), against O(n^2 d) for the linkage.
+    m clusters always has enough members, so line 10 of the algorithm (cut into fewer clusters
+    otherwise) is never reached.
+    Deviation: the paper does not define the "lowest k members" (line 9); the authors' code takes
+    the first rows and computes a new linkage for each group.
 
     Examples
     --------
@@ -74,32 +59,25 @@ def hierarchical(
     """
     if linkage not in get_args(Linkage):
         raise UsageError(f"linkage must be one of {', '.join(get_args(Linkage))}. Got {linkage!r}.")
-    people = SubjectCodes.of(codes, k, subjects)
-    x = people.codes
+    import psutil  # here: its import takes 40 ms, and no other partition needs it
+
+    by_subject = SubjectCodes.of(codes, k, subjects)
+    x = by_subject.codes
     n = len(x)
-    m = n // people.k  # line 1
-    # the distances and the copy that scipy works on: 2 * n (n - 1) / 2 doubles
-    if 8 * n * (n - 1) > _available_memory():
+    m = n // by_subject.k  # line 1
+    # the distances and scipy's working copy: 2 * n (n - 1) / 2 doubles
+    if 8 * n * (n - 1) > psutil.virtual_memory().available:
         raise UsageError(
-            f"Linkage of {n} people needs {8e-9 * n * (n - 1):.1f} GB of memory, more than there is:"
+            f"Linkage of {n} subjects needs {8e-9 * n * (n - 1):.1f} GB of memory, more than is available:"
             " use the partition mdav instead."
         )
-    tree = scipy_linkage(pdist(x), linkage)  # line 3; of bare codes, scipy warns when they are square
-    forest = _Forest(tree[:, :2], m)
+    tree = scipy_linkage(pdist(x), linkage)  # line 3; given codes, scipy warns when they are square
+    cut_tree = _CutTree(tree[:, :2], m)
     labels = np.empty(n, dtype=np.intp)
     sizes = [n // m + 1] * (n % m) + [n // m] * (m - n % m)  # line 2
-    for group, members in enumerate(forest.harvest(x, sizes)):
+    for group, members in enumerate(cut_tree.extract_groups(x, sizes)):
         labels[members] = group
-    return people.partition(labels)
-
-
-def _available_memory() -> float:
-    """Bytes to be had without swapping; infinite where the system does not say."""
-    try:
-        found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
-    except OSError:
-        found = None
-    return int(found[1]) * 1024 if found else np.inf
+    return by_subject.partition(labels)
 
 
 def _squared(x: FloatArray, rows: list[int], group: list[int]) -> FloatArray:
@@ -107,141 +85,150 @@ def _squared(x: FloatArray, rows: list[int], group: list[int]) -> FloatArray:
     return np.asarray(((x[rows] - x[group].mean(axis=0, dtype=np.float64)) ** 2).sum(axis=1))
 
 
-_BIG = -1
+_TOO_LARGE = -1
 
 
-class _Forest:
-    """The tree under and over the cut.
+class _CutTree:
+    """A linkage tree with a cut that divides it into clusters.
 
     Nodes are numbered as by scipy: leaves 0 .. n-1, merges n .. 2n-2 by ascending height, so that
     a number is a height without ties. A cut into m clusters undoes the m - 1 highest merges: those
-    from ``line`` up. Each harvest lowers the number of clusters by one: either a whole cluster
-    goes and the merge over it collapses, or the lowest undone merge is done again. So the line
-    only rises, and no cut is computed anew.
+    from ``cut`` up. Each extracted group lowers the number of clusters by one: either a whole
+    cluster is removed and the merge above it collapses, or the lowest undone merge is restored. So
+    the cut only rises, and no cut is recomputed.
 
-    In a cluster only the *ripe* merges matter: those that gather at least ``size`` leaves while
-    neither side does. A node over a ripe one is ``_BIG`` and needs no count: this makes pruning
-    cheap, because a node turns from big to small once in its life. What a harvest leaves of a
-    ripe merge is too few for any group of its own and is kept as a plain list of leaves.
+    Ties: merges are ordered by height, then by the order of the linkage. Among equally large
+    clusters the one with the lower root wins; among equally large sides the one with the smaller
+    sum of squares about its mean, then the one with the first row; among equally near subjects the
+    first row.
+
+    In a cluster only the *minimal* merges matter: those with at least ``size`` leaves of which
+    neither side has ``size``. A node above a minimal merge is ``_TOO_LARGE`` and needs no count: this
+    makes pruning cheap, because a node falls below ``size`` only once. The leaves that remain of
+    a minimal merge are too few for a group and are kept as a plain list.
     """
 
     def __init__(self, merges: NDArray[np.float64], clusters: int) -> None:
-        """Take the first two columns of scipy's linkage, to be cut into so many clusters."""
+        """Read the first two columns of scipy's linkage and cut the tree into ``clusters``."""
         n = len(merges) + 1
-        self.leaves = {leaf: [leaf] for leaf in range(n)}  # of nodes without sides
-        self.sides: list[list[int]] = [[] for _ in range(n)] + merges.astype(int).tolist()
-        self.top = len(self.sides) - 1
-        self.parent = [-1] * len(self.sides)
-        for node, sides in enumerate(self.sides):
-            for side in sides:
-                self.parent[side] = node
-        self.count = [1] * n + [_BIG] * (n - 1)
-        self.line = len(self.sides) - (clusters - 1)
+        self.leaves = {leaf: [leaf] for leaf in range(n)}  # of nodes without children
+        self.children: list[list[int]] = [[] for _ in range(n)] + merges.astype(int).tolist()
+        self.top = len(self.children) - 1
+        self.parent = [-1] * len(self.children)
+        for node, children in enumerate(self.children):
+            for child in children:
+                self.parent[child] = node
+        self.count = [1] * n + [_TOO_LARGE] * (n - 1)
+        self.cut = len(self.children) - (clusters - 1)
 
-    def harvest(self, x: FloatArray, sizes: list[int]) -> Iterator[list[int]]:
+    def extract_groups(self, x: FloatArray, sizes: list[int]) -> Iterator[list[int]]:
         """Yield one group of leaves per size, the larger sizes first [A alg. 1 lines 4-13]."""
-        for earlier, size in zip([0, *sizes], sizes, strict=False):
-            if size != earlier:
-                self._survey(size)
-            root = self._largest()
-            node = heappop(self.ripe[root])
-            members, rest = self._lowest(x, node, size)
+        for previous, size in zip([0, *sizes], sizes, strict=False):
+            if size != previous:
+                self._find_minimal_merges(size)
+            root = self._pop_largest()
+            node = heappop(self.minimal[root])
+            members, rest = self._split_merge(x, node, size)
             yield members
             self._prune(root, node, rest, size)
 
-    def _survey(self, size: int) -> None:
-        """Find the clusters under the line and the ripe merges in each [A alg. 1 line 7]."""
-        root = {self.top: self.top}  # of every node that is left; over the line it means nothing
+    def _find_minimal_merges(self, size: int) -> None:
+        """Find the clusters below the cut and the minimal merges in each [A alg. 1 line 7]."""
+        root = {self.top: self.top}  # cluster root of every remaining node; undefined above the cut
         for node in range(self.top, -1, -1):
             if node in root:
-                root.update((side, root[node] if node < self.line else side) for side in self.sides[node])
-        self.ripe: dict[int, list[int]] = {}
+                root.update(
+                    (child, root[node] if node < self.cut else child) for child in self.children[node]
+                )
+        self.minimal: dict[int, list[int]] = {}
         self.total: Counter[int] = Counter()
-        for node in sorted(node for node in root if node < self.line):
-            heap = self.ripe.setdefault(root[node], [])
-            if not self.sides[node]:
+        for node in sorted(node for node in root if node < self.cut):
+            heap = self.minimal.setdefault(root[node], [])
+            if not self.children[node]:
                 self.total[root[node]] += self.count[node]
-            elif self._settle(node, size):
+            elif self._update_count(node, size):
                 heap.append(node)  # ascending, hence a heap
         self.clusters = [(-total, node) for node, total in self.total.items()]
         heapify(self.clusters)
 
-    def _settle(self, node: int, size: int) -> bool:
-        """Set a merge's count from its sides'; return whether it is ripe."""
-        left, right = (self.count[side] for side in self.sides[node])
-        both = _BIG if _BIG in (left, right) else left + right
-        self.count[node] = both if both < size else _BIG
+    def _update_count(self, node: int, size: int) -> bool:
+        """Set a merge's count from its children's; return whether it has at least ``size`` leaves."""
+        left, right = (self.count[child] for child in self.children[node])
+        both = _TOO_LARGE if _TOO_LARGE in (left, right) else left + right
+        self.count[node] = both if both < size else _TOO_LARGE
         return both >= size
 
-    def _largest(self) -> int:
-        """Return the root of the largest cluster [A alg. 1 line 8], past entries of former ones."""
+    def _pop_largest(self) -> int:
+        """Return the root of the largest cluster [A alg. 1 line 8], skipping outdated heap entries."""
         while True:
             total, root = heappop(self.clusters)
-            if root in self.ripe and self.total[root] == -total:
+            if root in self.minimal and self.total[root] == -total:
                 return root
 
-    def _lowest(self, x: FloatArray, node: int, size: int) -> tuple[list[int], list[int]]:
-        """Return the members that a ripe merge gives and those it keeps [A alg. 1 line 9]."""
-        one, two = (sorted(self._under(side)) for side in self.sides[node])
+    def _split_merge(self, x: FloatArray, node: int, size: int) -> tuple[list[int], list[int]]:
+        """Split a minimal merge into a group and the members that remain [A alg. 1 line 9]."""
+        one, two = (sorted(self._leaves_below(child)) for child in self.children[node])
         whole, other = sorted(
             (one, two), key=lambda side: (-len(side), _squared(x, side, side).sum(), side[0])
         )
         order = [other[i] for i in np.argsort(_squared(x, other, whole), kind="stable")]
         return whole + order[: size - len(whole)], order[size - len(whole) :]
 
-    def _under(self, node: int) -> Iterator[int]:
-        """Yield the leaves under a node."""
+    def _leaves_below(self, node: int) -> Iterator[int]:
+        """Yield the leaves below a node."""
         stack = [node]
         while stack:
             node = stack.pop()
-            stack += self.sides[node]
+            stack += self.children[node]
             yield from self.leaves.get(node, ())
 
     def _prune(self, root: int, node: int, rest: list[int], size: int) -> None:
-        """Leave only the rest of a ripe merge and cut again [A alg. 1 lines 11-12]."""
-        heap, total = self.ripe.pop(root), self.total.pop(root) - size
+        """Keep only the rest of a minimal merge and cut again [A alg. 1 lines 11-12]."""
+        heap, total = self.minimal.pop(root), self.total.pop(root) - size
         if rest:
-            self.sides[node], self.leaves[node], self.count[node] = [], rest, len(rest)
+            self.children[node], self.leaves[node], self.count[node] = [], rest, len(rest)
         else:
-            over, node = self.parent[node], self._collapse(node)
-            root = node if root == over else root
+            parent, node = self.parent[node], self._collapse(node)
+            root = node if root == parent else root
         if not total:
-            return  # the whole cluster went: the undone merge over it has collapsed
-        while node != root and self.count[node] != _BIG:
+            return  # the whole cluster is removed: the undone merge above it has collapsed
+        while node != root and self.count[node] != _TOO_LARGE:
             node = self.parent[node]
-            if self._settle(node, size):
+            if self._update_count(node, size):
                 heappush(heap, node)
-        self._add(root, heap, total)
-        self._redo(size)
+        self._add_cluster(root, heap, total)
+        self._restore_lowest_merge(size)
 
     def _collapse(self, node: int) -> int:
-        """Take a node out of the tree, so that its sibling stands for their merge; return the sibling."""
-        over = self.parent[node]
-        if over < 0:
-            return node  # the last of all
-        heir = next(side for side in self.sides[over] if side != node)
-        self.sides[over] = []
-        above = self.parent[heir] = self.parent[over]
-        if above < 0:
-            self.top = heir
+        """Remove a node, replace its parent by its sibling and return the sibling."""
+        parent = self.parent[node]
+        if parent < 0:
+            return node  # the last node
+        sibling = next(child for child in self.children[parent] if child != node)
+        self.children[parent] = []
+        grandparent = self.parent[sibling] = self.parent[parent]
+        if grandparent < 0:
+            self.top = sibling
         else:
-            self.sides[above] = [heir if side == over else side for side in self.sides[above]]
-        return heir
+            self.children[grandparent] = [
+                sibling if child == parent else child for child in self.children[grandparent]
+            ]
+        return sibling
 
-    def _redo(self, size: int) -> None:
-        """Do the lowest undone merge again: two clusters become one."""
-        while not self.sides[self.line]:
-            self.line += 1
-        node, self.line = self.line, self.line + 1
-        one, two = self.sides[node]
-        short, heap = sorted((self.ripe.pop(one), self.ripe.pop(two)), key=len)
-        if self._settle(node, size):
+    def _restore_lowest_merge(self, size: int) -> None:
+        """Restore the lowest undone merge: two clusters become one."""
+        while not self.children[self.cut]:
+            self.cut += 1
+        node, self.cut = self.cut, self.cut + 1
+        one, two = self.children[node]
+        short, heap = sorted((self.minimal.pop(one), self.minimal.pop(two)), key=len)
+        if self._update_count(node, size):
             heap.append(node)
-        for ripe in short:
-            heappush(heap, ripe)
-        self._add(node, heap, self.total.pop(one) + self.total.pop(two))
+        for merge in short:
+            heappush(heap, merge)
+        self._add_cluster(node, heap, self.total.pop(one) + self.total.pop(two))
 
-    def _add(self, root: int, heap: list[int], total: int) -> None:
-        """Enter a cluster."""
-        self.ripe[root], self.total[root] = heap, total
+    def _add_cluster(self, root: int, heap: list[int], total: int) -> None:
+        """Register a cluster."""
+        self.minimal[root], self.total[root] = heap, total
         heappush(self.clusters, (-total, root))

@@ -1,4 +1,4 @@
-"""Equal-size k-means: k-means++ seeds, a greedy filling, then exchanges until none helps."""
+"""Equal-size k-means: k-means++ seeds, greedy assignment, then exchanges to a local optimum."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from threadpoolctl import threadpool_limits
 
 from ksame.core.arrays import FloatArray, IntArray, RandomState
 from ksame.core.errors import UsageError
-from ksame.core.partition_type import Partition
-from ksame.partition.people import SubjectCodes
+from ksame.core.partition_type import Partition, SubjectCodes
 
-_BLOCK = 1024  # rows of a distance matrix held at a time
-_CHOICES = 16  # nearest centroids that a person applies to in one round of the filling
+_BLOCK_ROWS = 1024  # rows of the distance matrix computed at a time
+_CANDIDATE_CENTRES = 16  # nearest open centres that a round of the assignment considers per subject
 
 
 def kmeans(
@@ -25,39 +24,35 @@ def kmeans(
 ) -> Partition:
     """Partition into groups of nearly equal size with small total within-group squares [A 4.2].
 
-    With n people there are m = n // k groups of floor(n/m) or ceil(n/m). They start at m k-means++
-    seeds, filled nearest first, and then trade: two people of different groups change places, or
-    one moves from a larger to a smaller group, whenever that lowers the total squares. The squares
-    fall with every trade, and the end is a local optimum: no trade between a group and its
-    nearest ``neighbours`` groups helps any more.
+    With n subjects there are m = n // k groups of floor(n/m) or ceil(n/m). Subjects are assigned to
+    m k-means++ seeds, nearest pairs first, and then exchanged: two subjects of different groups swap
+    places, or one moves from a larger to a smaller group, whenever that lowers the total squares.
+    The squares fall with every exchange, and the result is a local optimum: no exchange between a
+    group and its nearest ``neighbours`` groups lowers them further.
 
     Parameters
     ----------
-    codes : (n, d) array
-        One code gamma per face.
-    k : int
-        Least number of distinct subjects in a group.
-    subjects : (n,) array, optional
-        Who each face is; by default every row is another person.
+    codes, k, subjects
+        As for every :class:`~ksame.partition.PartitionMethod`.
     rng : int, Generator or None
         Draws the seeds; None is operating-system randomness.
     neighbours : int
-        Groups, by nearest centroids, that each group trades with.
+        Number of groups, by nearest centroids, with which each group exchanges subjects.
 
     Notes
     -----
-    Deviation: [A 4.2] uses ELKI's same-size k-means, whose trades are weighed by distances to the
-    centroids as they are; these here count how a trade moves both centroids, so they never raise
-    the squares and go on where Lloyd's steps stand still.
+    Deviation: [A 4.2] uses ELKI's same-size k-means, which scores an exchange by distances to the
+    current centroids; this implementation includes the movement of both centroids, so an exchange
+    never raises the squares, and exchanges continue where Lloyd's steps have converged.
 
     This is an approximation: the problem is NP-hard. Its loss in total squares, measured by
     benchmarks/bench_kmeans.py: on 2,000 x 128 codes Lloyd's steps with an exact min-cost assignment,
-    started from the result, take off at most 0.2 % (mostly nothing), and started from their own
-    k-means++ seeds (the package k-means-constrained) they end 1.5 to 4.5 % above it for k = 3 to 20.
-    Against the true optimum of 9 to 11 people in the plane one run loses 0.1 to 4 % on average and
-    at worst 69 %: very small sets deserve several seeds.
+    started from the result, gain at most 0.2 % (mostly nothing); started from their own k-means++
+    seeds (the package k-means-constrained) they end 1.5 to 4.5 % above it for k = 3 to 20.
+    Against the true optimum of 9 to 11 subjects in the plane one run loses 0.1 to 4 % on average and
+    at worst 69 %: run very small sets with several seeds.
 
-    Memory is a copy of the codes in double precision and blocks of (1024, m) distances.
+    Memory: a copy of the codes in double precision and blocks of (1024, m) distances.
 
     Examples
     --------
@@ -66,30 +61,28 @@ def kmeans(
     """
     if neighbours < 1:
         raise UsageError(f"neighbours must be at least 1. Got {neighbours}.")
-    people = SubjectCodes.of(codes, k, subjects)
-    n, m = len(people.codes), len(people.codes) // people.k
+    by_subject = SubjectCodes.of(codes, k, subjects)
+    n, m = len(by_subject.codes), len(by_subject.codes) // by_subject.k
     if m == 1:
-        return people.partition(np.zeros(n, dtype=np.intp))
-    x = people.codes.astype(np.float64)
-    x -= x.mean(axis=0)  # an offset would cost digits in every product below
-    room = np.full(m, n // m)
-    room[: n % m] += 1
-    seeds = _seeds(x, m, np.random.default_rng(rng))
-    start = _fill(x, x[seeds], room)
-    with threadpool_limits(
-        1, user_api="blas"
-    ):  # products too small to share: threads only wait for each other
-        return people.partition(_trade(x, start, neighbours))
+        return by_subject.partition(np.zeros(n, dtype=np.intp))
+    x = by_subject.codes.astype(np.float64)
+    x -= x.mean(axis=0)  # an offset would lose digits in every product below
+    capacity = np.full(m, n // m)
+    capacity[: n % m] += 1
+    seeds = _draw_seeds(x, m, np.random.default_rng(rng))
+    start = _assign(x, x[seeds], capacity)
+    with threadpool_limits(1, user_api="blas"):  # the products are too small to gain from threads
+        return by_subject.partition(_exchange(x, start, neighbours))
 
 
-def _squared(x: FloatArray, centres: FloatArray) -> FloatArray:
-    """Return (n, m) squared distances, by the cosine rule: one matrix product."""
+def _squared_distances(x: FloatArray, centres: FloatArray) -> FloatArray:
+    """Return the (n, m) squared distances, computed by the cosine rule from one matrix product."""
     sizes = np.einsum("nd,nd->n", x, x)[:, None] + np.einsum("md,md->m", centres, centres)
     return np.asarray(np.maximum(sizes - 2 * (x @ centres.T), 0))
 
 
-def _seeds(x: FloatArray, m: int, rng: np.random.Generator) -> list[int]:
-    """Draw m distinct rows, each with a chance that grows with its squared distance to those drawn.
+def _draw_seeds(x: FloatArray, m: int, rng: np.random.Generator) -> list[int]:
+    """Draw m distinct rows, each with a probability proportional to its squared distance to those drawn.
 
     Arthur and Vassilvitskii 2007, k-means++.
     """
@@ -98,84 +91,84 @@ def _seeds(x: FloatArray, m: int, rng: np.random.Generator) -> list[int]:
     free = np.ones(len(x), dtype=bool)
     for draw in rng.random(m - 1):
         free[seeds[-1]] = False
-        np.minimum(nearest, _squared(x, x[seeds[-1:]])[:, 0], out=nearest)
+        np.minimum(nearest, _squared_distances(x, x[seeds[-1:]])[:, 0], out=nearest)
         weight = np.cumsum(nearest * free)
-        if not weight[-1]:  # only copies of the seeds are left
+        if not weight[-1]:  # only copies of the seeds remain
             weight = np.cumsum(free, dtype=np.float64)
         seeds.append(int(np.searchsorted(weight[:-1], draw * weight[-1], side="right")))
     return seeds
 
 
-def _fill(x: FloatArray, centres: FloatArray, room: IntArray) -> IntArray:
-    """Assign people to centres with room, the nearest pairs first; return labels.
+def _assign(x: FloatArray, centres: FloatArray, capacity: IntArray) -> IntArray:
+    """Assign subjects to centres of limited capacity, the nearest pairs first; return labels.
 
-    Each round looks at every person's nearest few open centres only, so that the (n, m) distances
-    are never held at once; whoever finds these full applies again in the next round.
+    Each round considers only every subject's nearest few open centres, so that the (n, m) distances
+    are never held at once; a subject whose candidates are all full is assigned in a later round.
     """
-    labels, room = np.full(len(x), -1), room.copy()
-    while len(left := np.flatnonzero(labels < 0)):
-        open_ = np.flatnonzero(room)
-        few = min(_CHOICES, len(open_))
-        choices, distances = np.empty((len(left), few), dtype=np.intp), np.empty((len(left), few))
-        for start in range(0, len(left), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            squared = _squared(x[left[block]], centres[open_])
-            choices[block] = np.argpartition(squared, few - 1, axis=1)[:, :few]
-            distances[block] = np.take_along_axis(squared, choices[block], axis=1)
+    labels, capacity = np.full(len(x), -1), capacity.copy()
+    while len(rows := np.flatnonzero(labels < 0)):
+        open_ = np.flatnonzero(capacity)
+        count = min(_CANDIDATE_CENTRES, len(open_))
+        candidates, distances = np.empty((len(rows), count), dtype=np.intp), np.empty((len(rows), count))
+        for start in range(0, len(rows), _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
+            squared = _squared_distances(x[rows[block]], centres[open_])
+            candidates[block] = np.argpartition(squared, count - 1, axis=1)[:, :count]
+            distances[block] = np.take_along_axis(squared, candidates[block], axis=1)
         order = np.argsort(distances, axis=None, kind="stable")
         for row, centre in zip(
-            left[order // few].tolist(), open_[choices.ravel()[order]].tolist(), strict=True
+            rows[order // count].tolist(), open_[candidates.ravel()[order]].tolist(), strict=True
         ):
-            if labels[row] < 0 and room[centre]:
+            if labels[row] < 0 and capacity[centre]:
                 labels[row] = centre
-                room[centre] -= 1
+                capacity[centre] -= 1
     return labels
 
 
-def _trade(x: FloatArray, labels: IntArray, neighbours: int) -> IntArray:
-    """Exchange people between groups while that lowers the total squares; return new labels."""
+def _exchange(x: FloatArray, labels: IntArray, neighbours: int) -> IntArray:
+    """Exchange subjects between groups while that lowers the total squares; return new labels."""
     groups = _Groups(x, labels)
     m = len(groups.members)
     number = np.arange(m)[:, None] * m
-    pairs = number[:0]  # one number for each group and one that it trades with
-    seen = np.full(m, -1)  # when each group last had nothing to trade
+    pairs = number[:0]  # one number per pair of neighbouring groups
+    exhausted = np.full(m, -1)  # when each group last had no exchange that helps
     while True:
-        before, former = groups.clock, pairs
-        near = _nearest(groups.centroid, min(neighbours, m - 1))
+        clock_before, previous_pairs = groups.clock, pairs
+        near = _nearest_groups(groups.centroid, min(neighbours, m - 1))
         pairs = number + near
-        new = ~np.isin(pairs, former)
-        # of two groups that name each other, the second to come need not try what the first has tried
-        twice = np.isin(near * m + number // m, pairs) & (near < number // m)
+        new = ~np.isin(pairs, previous_pairs)
+        # of two groups that are neighbours of each other, the second need not repeat the first's search
+        mutual = np.isin(near * m + number // m, pairs) & (near < number // m)
         for a, others in enumerate(near):
             last = np.maximum(groups.changed[others], groups.changed[a])
-            untried = (new[a] | (last > seen[a])) & ~(twice[a] & (last <= seen[others]))
-            now = others[untried]
-            while len(now) and groups.improve(a, now):
-                now = others
-            seen[a] = groups.clock
-        if groups.clock == before:
+            untried = (new[a] | (last > exhausted[a])) & ~(mutual[a] & (last <= exhausted[others]))
+            candidates = others[untried]
+            while len(candidates) and groups.improve(a, candidates):
+                candidates = others
+            exhausted[a] = groups.clock
+        if groups.clock == clock_before:
             return groups.labels()
 
 
-def _nearest(centroid: FloatArray, count: int) -> IntArray:
-    """Return (m, count): the groups with the nearest centroids."""
+def _nearest_groups(centroid: FloatArray, count: int) -> IntArray:
+    """Return for each group the ``count`` groups with the nearest centroids, (m, count)."""
     near = np.empty((len(centroid), count), dtype=np.intp)
-    for start in range(0, len(centroid), _BLOCK):
-        squared = _squared(centroid[start : start + _BLOCK], centroid)
+    for start in range(0, len(centroid), _BLOCK_ROWS):
+        squared = _squared_distances(centroid[start : start + _BLOCK_ROWS], centroid)
         rows = np.arange(len(squared))
         squared[rows, start + rows] = np.inf
-        near[start : start + _BLOCK] = np.argpartition(squared, count - 1, axis=1)[:, :count]
+        near[start : start + _BLOCK_ROWS] = np.argpartition(squared, count - 1, axis=1)[:, :count]
     return np.sort(near, axis=1)
 
 
 class _Groups:
-    """Groups that trade members, with their centroids and everybody's distance to the own one."""
+    """Groups that exchange members, with their centroids and each member's distance to its centroid."""
 
     def __init__(self, x: FloatArray, labels: IntArray) -> None:
         """Collect the members of each group."""
         self.x = x
         self.square = np.einsum("nd,nd->n", x, x)
-        # rounding is far below this, so that each trade is a true gain and the trading ends
+        # rounding is far below this, so that each exchange is a true gain and the loop terminates
         self.least_gain = 1e-12 * float(self.square.max())
         self.size = np.bincount(labels)
         self.members = np.split(np.argsort(labels, kind="stable"), np.cumsum(self.size)[:-1])
@@ -184,7 +177,7 @@ class _Groups:
         self.clock = 0
         self.changed = np.empty(len(self.size), dtype=np.intp)  # when each group last changed
         for group in range(len(self.size)):
-            self._renew(group)
+            self._update(group)
 
     def labels(self) -> IntArray:
         """Return the group of each row."""
@@ -194,7 +187,7 @@ class _Groups:
         return labels
 
     def improve(self, a: int, others: IntArray) -> bool:
-        """Make the best trade of group a with any of the others; return whether there was one."""
+        """Make the best exchange of group a with any of the others; return whether one was found."""
         rows = np.concatenate([self.members[b] for b in others])
         side = np.repeat(np.arange(len(others)), self.size[others])  # of each row: an index into others
         gain = self._gain(a, others, rows, side)
@@ -203,18 +196,18 @@ class _Groups:
             return False
         out, into = divmod(best, gain.shape[1])
         b = int(others[side[into] if into < len(rows) else into - len(rows)])
-        # an index past the end takes nobody: that is a move
+        # an index past the end selects nobody: the exchange is a move
         leaver, comer = self.members[a][out : out + 1], rows[into : into + 1]
         place = into - np.searchsorted(side, side[into]) if len(comer) else self.size[b]
         self.members[a] = np.concatenate([self.members[a][:out], comer, self.members[a][out + 1 :]])
         self.members[b] = np.concatenate([self.members[b][:place], leaver, self.members[b][place + 1 :]])
         self.clock += 1
-        self._renew(a)
-        self._renew(b)
+        self._update(a)
+        self._update(b)
         return True
 
     def _gain(self, a: int, others: IntArray, rows: IntArray, side: IntArray) -> FloatArray:
-        """Return by how much each trade lowers the total squares.
+        """Return by how much each exchange lowers the total squares.
 
         With groups A and B, their centroids and their sizes a and b: swapping i of A and j of B
         gives |i - A|^2 - |i - B|^2 + |j - B|^2 - |j - A|^2 + (1/a + 1/b) |i - j|^2, and moving i
@@ -246,8 +239,8 @@ class _Groups:
         come[size_b <= size_a] = -np.inf
         return np.block([[swap, leave], [come, np.full(len(others), -np.inf)]])
 
-    def _renew(self, group: int) -> None:
-        """Bring centroid, size and distances up to date with the members."""
+    def _update(self, group: int) -> None:
+        """Update a group's size, centroid and distances from its members."""
         i = self.x[self.members[group]]
         self.size[group] = len(i)
         self.centroid[group] = i.mean(axis=0)

@@ -1,4 +1,4 @@
-"""Max-distance seeds [A 4.2]: k-Same where each next group grows around the face farthest from the last."""
+"""Max-distance seeds [A 4.2]: k-Same in which each seed is the face farthest from the previous one."""
 
 from __future__ import annotations
 
@@ -6,45 +6,38 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ksame.core.arrays import RandomState
-from ksame.core.partition_type import Partition
-from ksame.partition.people import SubjectCodes
-from ksame.partition.remaining import Remaining
+from ksame.core.partition_type import Partition, SubjectCodes
+from ksame.partition.remaining import RemainingCodes
 
 
 def maxdist(
     codes: ArrayLike, k: int, *, subjects: ArrayLike | None = None, rng: RandomState = None
 ) -> Partition:
-    """Partition like k-Same, with the face farthest from the last seed as the next one [A 4.2].
+    """Partition like k-Same, with the face farthest from the previous seed as the next seed [A 4.2].
 
-    [A] names the method and leaves the first seed open: here it is the face farthest from the mean,
-    as in MDAV, so that nothing is random. Ties go to the lowest row. Time O(n^2 d / k).
+    [A] does not define the first seed: here it is the face farthest from the mean, as in MDAV, so
+    that the partition is deterministic. Ties go to the lowest row. Time O(n^2 d / k).
 
     Parameters
     ----------
-    codes : (n, d) array
-        One code per face.
-    k : int
-        Least number of distinct subjects in a group.
-    subjects : (n,) array, optional
-        Who each face is; by default every row is another person.
-    rng : int, Generator or None
-        Not used: all partitions have the same signature.
+    codes, k, subjects, rng
+        As for every :class:`~ksame.partition.PartitionMethod`; ``rng`` is not used.
 
     Examples
     --------
-    >>> maxdist([[0.0], [9.0], [0.2], [4.0], [8.8], [4.1]], k=2).labels.tolist()
-    [0, 1, 0, 2, 1, 2]
+    >>> maxdist([[0.0], [1.0], [4.0], [5.0], [14.0], [20.0]], k=2).labels.tolist()
+    [0, 0, 1, 1, 2, 2]
     """
-    people = SubjectCodes.of(codes, k, subjects)
-    k = people.k
-    left = Remaining(people.codes)
-    labels = np.zeros(len(left), dtype=np.intp)  # the last k .. 2k - 1 are group 0
-    seed = left.farthest(left.mean())
+    by_subject = SubjectCodes.of(codes, k, subjects)
+    k = by_subject.k
+    remaining = RemainingCodes(by_subject.codes)
+    labels = np.zeros(len(remaining), dtype=np.intp)  # the last k .. 2k - 1 form group 0
+    seed = remaining.farthest(remaining.mean())
     group = 0
-    while len(left) >= 2 * k:
-        near, far = left.near_and_far(left.code(seed), k)
+    while len(remaining) >= 2 * k:
+        near, far = remaining.nearest_and_farthest(remaining.code(seed), k)
         group += 1
         labels[near] = group
-        left.take(near)
+        remaining.remove(near)
         seed = far
-    return people.partition(labels)
+    return by_subject.partition(labels)

@@ -1,4 +1,4 @@
-"""MDAV-generic [S alg. 2]: groups around the two most distant faces, from the outside in."""
+"""MDAV-generic [S alg. 2]: form groups around the two most distant faces, from the outside inwards."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ksame.core.arrays import RandomState
-from ksame.core.partition_type import Partition
-from ksame.partition.people import SubjectCodes
-from ksame.partition.remaining import Remaining
+from ksame.core.partition_type import Partition, SubjectCodes
+from ksame.partition.remaining import RemainingCodes
 
 
 def mdav(
@@ -16,46 +15,40 @@ def mdav(
 ) -> Partition:
     """Partition by maximum distance to the average vector, MDAV-generic [S alg. 2].
 
-    Nothing is random. The groups are those of a full scan in double precision where each distance
-    is ``((x - c) ** 2).sum()``, the mean is the exact sum, rounded, by the count, and ties go to the
-    lowest row. (Sums are kept in 106 bits: exact unless a column's numbers differ in size by 2^30 or
-    more; then a tie within that rounding may fall the other way.)
+    The partition is deterministic. The groups equal those of a full scan in double precision where
+    each distance is ``((x - c) ** 2).sum()``, the mean is the exact sum, rounded, divided by the count,
+    and ties go to the lowest row. (Sums are kept in 106 bits: exact unless the values of a column
+    differ in magnitude by 2^30 or more; then a tie within that rounding may be broken differently.)
 
-    Time O(n^2 d / k), memory half of double-precision codes above the codes themselves.
+    Time O(n^2 d / k). Extra memory: half the size of the codes in double precision.
 
     Parameters
     ----------
-    codes : (n, d) array
-        One code per face.
-    k : int
-        Least number of distinct subjects in a group.
-    subjects : (n,) array, optional
-        Who each face is; by default every row is another person.
-    rng : int, Generator or None
-        Not used: all partitions have the same signature.
+    codes, k, subjects, rng
+        As for every :class:`~ksame.partition.PartitionMethod`; ``rng`` is not used.
 
     Examples
     --------
     >>> mdav([[0.0], [9.0], [0.2], [4.0], [8.8], [4.1]], k=2).labels.tolist()
     [0, 1, 0, 2, 1, 2]
     """
-    people = SubjectCodes.of(codes, k, subjects)
-    k = people.k
-    left = Remaining(people.codes)
-    labels = np.zeros(len(left), dtype=np.intp)  # those the loop leaves are group 0, lines 15 and 17
+    by_subject = SubjectCodes.of(codes, k, subjects)
+    k = by_subject.k
+    remaining = RemainingCodes(by_subject.codes)
+    labels = np.zeros(len(remaining), dtype=np.intp)  # the remainder forms group 0, lines 15 and 17
     group = 0
-    while len(left) >= 2 * k:
-        r = left.farthest(left.mean())  # lines 3-4 and 12-13
-        # Deviation: s is sought among the faces that r leaves, for line 8 needs it in H. Only when
-        # all faces are equally far from r does that differ from line 5.
-        near, s = left.near_and_far(left.code(r), k)  # lines 5-6
-        pair = len(left) >= 3 * k
+    while len(remaining) >= 2 * k:
+        r = remaining.farthest(remaining.mean())  # lines 3-4 and 12-13
+        # Deviation: s is searched among the faces that r's group leaves, because line 8 needs it in H.
+        # That differs from line 5 only when all faces are equally far from r.
+        near, s = remaining.nearest_and_farthest(remaining.code(r), k)  # lines 5-6
+        pair = len(remaining) >= 3 * k
         group += 1
         labels[near] = group
-        left.take(near)  # line 7
+        remaining.remove(near)  # line 7
         if pair:
             group += 1
-            near = left.nearest(left.code(s), k)  # line 8
+            near = remaining.nearest(remaining.code(s), k)  # line 8
             labels[near] = group
-            left.take(near)  # line 9
-    return people.partition(labels)
+            remaining.remove(near)  # line 9
+    return by_subject.partition(labels)

@@ -1,4 +1,4 @@
-"""Random groups [A 4.2]: the baseline that every other partition has to beat."""
+"""Random groups [A 4.2]: the baseline for every other partition."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ksame.core.arrays import RandomState
-from ksame.core.partition_type import Partition
-from ksame.partition.people import SubjectCodes
+from ksame.core.partition_type import Partition, SubjectCodes
 
 
 def random(
@@ -17,20 +16,16 @@ def random(
 
     Parameters
     ----------
-    codes : (n, d) array
-        One code per face; only their number counts.
-    k : int
-        Least number of distinct subjects in a group.
-    subjects : (n,) array, optional
-        Who each face is; by default every row is another person.
+    codes, k, subjects
+        As for every :class:`~ksame.partition.PartitionMethod`.
     rng : int, Generator or None
-        None is operating-system randomness.
+        Draws the groups.
 
     Examples
     --------
     >>> random([[0.0], [0.1], [5.0], [5.1], [7.0]], k=2, rng=0).sizes.tolist()
     [3, 2]
     """
-    people = SubjectCodes.of(codes, k, subjects)
-    n = len(people.codes)
-    return people.partition(np.random.default_rng(rng).permutation(n) % (n // people.k))
+    by_subject = SubjectCodes.of(codes, k, subjects)
+    n = len(by_subject.codes)
+    return by_subject.partition(np.random.default_rng(rng).permutation(n) % (n // by_subject.k))

@@ -1,9 +1,9 @@
 """The pipeline: analyse, identify, plan, render, publish. ``run`` is the only driver."""
 
-from ksame.pipeline.outputs import OUTPUTS, Output, Portraits, Scenes
-from ksame.pipeline.photos import Photos
+from ksame.pipeline.photos import OUTPUTS, Output, Photos, Portraits, Scenes
 from ksame.pipeline.run import (
     Medium,
+    default_method,
     deidentify,
     find_media,
     find_method,
@@ -22,6 +22,7 @@ __all__ = [
     "Portraits",
     "Scenes",
     "Videos",
+    "default_method",
     "deidentify",
     "find_media",
     "find_method",

@@ -14,22 +14,30 @@ from typing import Any
 
 import numpy as np
 
-from ksame import io
 from ksame.core.arrays import ProgressCallback
 from ksame.core.context import Context, ignore_progress
 from ksame.core.errors import UsageError
 from ksame.core.guarantee import Guarantee
 from ksame.core.options import Options, route_options
-from ksame.io.sources import ImageInput, find_sources
+from ksame.io.sources import ImageInput, find_inputs
 from ksame.methods import METHODS, Method
 from ksame.models import weights
 from ksame.models.recognisers import VERIFIERS
-from ksame.pipeline.outputs import OUTPUTS, Output
-from ksame.pipeline.photos import Photos
+from ksame.pipeline.photos import OUTPUTS, Output, Photos
 from ksame.pipeline.videos import Videos
 from ksame.release import Private, Release
 
-__all__ = ["Medium", "deidentify", "find_media", "find_method", "prepare", "release_of", "route", "run"]
+__all__ = [
+    "Medium",
+    "default_method",
+    "deidentify",
+    "find_media",
+    "find_method",
+    "prepare",
+    "release_of",
+    "route",
+    "run",
+]
 
 Medium = Photos | Videos
 ONE_RELEASE_ASSUMPTION = "no other release made from photos of these people is compared with this one"
@@ -66,8 +74,7 @@ def run(media: Sequence[Medium], method: Method[Any], output: Output, context: C
 
 def prepare(method: Method[Any], output: Output, context: Context) -> Context:
     """Return the context with the verifiers named, after fetching every network that the run will need."""
-    context = replace(context, verifiers=context.verifiers or VERIFIERS)
-    context.progress("preparing", 0, 1)
+    context = replace(context, verifiers=context.verifiers or VERIFIERS.identity)
     weights.fetch([*output.detectors, *method.networks(context)])
     context.progress("preparing", 1, 1)
     return context
@@ -88,12 +95,10 @@ def release_of(
     return replace(
         release,
         guarantee=guarantee,
-        verifiers=tuple(name for name in context.verifiers if name in release.networks),
+        verifiers=context.verifiers if method.uses_verifiers else (),
         private=replace(
             release.private,
-            settings={"method": {"name": method.name, **method.settings()}, "publish": output.publish}
-            | dict(release.private.settings)
-            | {"seed": context.seed},
+            settings={**release.private.settings, "seed": context.seed},
         ),
     )
 
@@ -162,9 +167,10 @@ def route(
     kinds = " and ".join(medium.medium for medium in media)
     owners: dict[str, Options] = {"method": method, "output": output, **{m.medium: m for m in media}}
     done: dict[str, Any] = route_options(
-        options, owners, f"{method.name} for {kinds}, published as {output.publish},"
+        options, owners, output.publish, f"{method.name} for {kinds}, published as {output.publish},"
     )
-    return [done[medium.medium] for medium in media], done["method"], done["output"]
+    chosen, published = done.pop("method"), done.pop("output")
+    return list(done.values()), chosen, published
 
 
 def find_method(name: str) -> Method[Any]:
@@ -174,11 +180,26 @@ def find_method(name: str) -> Method[Any]:
     return METHODS[name]
 
 
+def default_method(media: Sequence[Medium]) -> Method[Any]:
+    """Return the method for what is not told: it must be one for photos, or one for videos."""
+    kinds = {medium.medium for medium in media}
+    if len(kinds) == 2:
+        raise UsageError(
+            "There are photos and videos in the inputs: give --method shift to release both together, without"
+            " a promise, or release them apart, each with its claim."
+        )
+    return METHODS["shift" if "videos" in kinds else "ksame-m"]
+
+
 def find_output(method: Method[Any], publish: str | None, media: Sequence[Medium]) -> Output:
     """Return what is published: what is asked for, or the method's first output; scenes beside videos."""
     videos = any(medium.medium == "videos" for medium in media)
     if publish is None:
         publish = "scene" if videos else method.outputs[0]
+    for medium in media:
+        if medium.medium not in method.media:
+            able = ", ".join(name for name, one in METHODS.items() if medium.medium in one.media)
+            raise UsageError(f"{method.name} does not work on {medium.medium}: choose {able}.")
     if publish not in OUTPUTS:
         raise UsageError(f"There is no output {publish!r}: choose one of {', '.join(OUTPUTS)}.")
     if publish not in method.outputs:
@@ -190,22 +211,25 @@ def find_output(method: Method[Any], publish: str | None, media: Sequence[Medium
 
 def find_media(inputs: Sequence[ImageInput], *, in_order: bool = False) -> list[Medium]:
     """Return the photos and the videos among files, folders and arrays."""
-    videos = tuple(io.find_videos(item for item in inputs if isinstance(item, str | Path)))
-    media: list[Medium] = [Videos(files=videos)] if videos else []
-    paths = {video.path for video in videos}
-    rest = [item for item in inputs if not isinstance(item, str | Path) or Path(item) not in paths]
-    sources = find_sources(rest, in_order=in_order, may_be_none=bool(videos))
-    return [Photos(sources=tuple(sources)), *media] if sources else media
+    photos, videos = find_inputs(inputs, in_order=in_order)
+    if not photos and not videos:
+        raise UsageError(
+            "There are no photos or videos among the inputs: give image or video files, or folders that"
+            " contain some."
+        )
+    media: list[Medium] = [Photos(sources=tuple(photos))] if photos else []
+    return [*media, Videos(files=tuple(videos))] if videos else media
 
 
 def _check(media: Sequence[Medium], method: Method[Any], output: Output) -> None:
-    """Refuse media that the method does not serve."""
+    """Refuse what does not fit together, or would have no effect."""
+    find_output(method, output.publish, media)
+    made = {f"{output.publish}s", *(medium.medium for medium in media)}
+    for options in (method, output, *media):
+        options.check(made)
     for medium in media:
-        if medium.medium not in method.media:
-            able = ", ".join(name for name, one in METHODS.items() if medium.medium in one.media)
-            raise UsageError(f"{method.name} does not work on {medium.medium}: choose {able}.")
-    if output.publish not in method.outputs:
-        raise UsageError(f"{method.name} publishes {' or '.join(method.outputs)} only, not {output.publish}.")
+        if isinstance(medium, Photos) and medium.subjects != "auto" and not method.uses_subjects:
+            raise UsageError(f"{method.name} does not ask who is the same person: leave out --subjects.")
 
 
 def _merge(photos: Release, videos: Release) -> Release:

@@ -97,13 +97,13 @@ class RenderedVideo:
         if checkpoint is None:
             return self._filmed(path)
         key = self._key()
-        known = checkpoint.made(key, path)
+        known = checkpoint.load_video(key, path)
         if known is not None:
             untouched, notes = known
             return MakingNotes(tuple(ResidualRecord(*one) for one in untouched), tuple(notes))
         made = self._filmed(path)
         if not made.failures:
-            checkpoint.finish(key, path, [made.untouched, made.notes])
+            checkpoint.store_video(key, path, [made.untouched, made.notes])
         return made
 
     def _key(self) -> str:
@@ -246,4 +246,4 @@ class RenderedVideo:
         if self._monochrome:
             rgb[:] = to_tone(rgb, original)
         covered = np.array(boxes).reshape(-1, 4)
-        return replace(frame, new=tuple(new)), residual_faces(rgb, covered, frame.index)
+        return replace(frame, changed_boxes=tuple(new)), residual_faces(rgb, covered, frame.index)

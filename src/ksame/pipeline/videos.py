@@ -29,16 +29,16 @@ from ksame.analysis.tracking.track import (
 )
 from ksame.analysis.tracking.track_file import refind_meshes, tracks_from_json, tracks_to_json
 from ksame.core.context import Context
-from ksame.core.errors import Failure, InputError
+from ksame.core.errors import Failure, InputError, UsageError
 from ksame.core.faces import FaceView
+from ksame.core.folders import fit_name
 from ksame.core.options import Options, option
-from ksame.core.text import fit_name
 from ksame.methods.base import Method, Plan
 from ksame.models import runtime
 from ksame.models.detectors import detect
 from ksame.models.landmarks import predict_meshes, preload_landmarker
 from ksame.models.recognisers import RECOGNISERS, embed
-from ksame.pipeline.outputs import Output
+from ksame.pipeline.photos import Output
 from ksame.pipeline.video_render import (
     CODEC_THREADS,
     RenderedVideo,
@@ -94,11 +94,17 @@ class Videos(Options):
 
     files: tuple[io.FoundFile, ...] = ()
     audio: Literal["keep", "drop", "disguise"] = option("keep", "The sound; disguise changes its pitch.")
-    keep: Sequence[str | Path] = option((), "Photos of people who stay visible.")
+    keep: Sequence[str | Path] = option((), "Photos of people who stay visible.", or_path=())
     quality: int | None = option(None, "Of the encoding, 0 to 100; by default no change should be visible.")
     tracks: str | Path | None = option(
-        None, "Tracks corrected by hand: the folder PRIVATE/tracks of an earlier run."
+        None, "Tracks corrected by hand: the folder PRIVATE/tracks of an earlier run.", or_path=()
     )
+
+    def __post_init__(self) -> None:
+        """Refuse a quality that there is not."""
+        super().__post_init__()
+        if self.quality is not None and not 0 <= self.quality <= 100:
+            raise UsageError(f"quality must be an integer from 0 to 100. Got {self.quality}.")
 
     def identify(self, method: Method[Any], output: Output, context: Context) -> IdentifiedVideos:
         """Track the faces through every video, and say who each track is over all of them."""

@@ -6,27 +6,25 @@ files themselves do not show: it recomputes every figure of the certificate that
 """
 
 from ksame.core.errors import Faceless, Failure
-from ksame.release.manifest import MANIFEST, read_manifest
 from ksame.release.private import (
     PRIVATE_FILES,
     MakingNotes,
     MappingRow,
     Private,
+    PrivateFolder,
     ResidualRecord,
-    read_faceless,
-    read_failures,
     read_private,
-    read_residual_faces,
 )
-from ksame.release.verify import REPORT_FILE, Verification, verify
+from ksame.release.verify import REPORT_FILE, Verification, as_written, method_name, read_manifest, verify
 from ksame.release.writer import (
     CERTIFICATE,
+    MANIFEST,
     SOFTWARE,
     DeferredFile,
     Release,
-    as_written,
     check_folders,
     clear_unfinished,
+    open_folders,
 )
 
 __all__ = [
@@ -41,16 +39,16 @@ __all__ = [
     "MakingNotes",
     "MappingRow",
     "Private",
+    "PrivateFolder",
     "Release",
     "ResidualRecord",
     "Verification",
     "as_written",
     "check_folders",
     "clear_unfinished",
-    "read_faceless",
-    "read_failures",
+    "method_name",
+    "open_folders",
     "read_manifest",
     "read_private",
-    "read_residual_faces",
     "verify",
 ]

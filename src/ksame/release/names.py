@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Container, Sequence
 from pathlib import PurePosixPath
 
-from ksame.core.text import fit_name
+from ksame.core.folders import fit_name
 
 WRITABLE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".mp4", ".m4v", ".mov", ".mkv", ".webm")
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ksame.core.errors import Faceless, Failure, GuaranteeViolated, UsageError
 from ksame.core.text import read_csv, write_csv
 
-WITHHELD = "a face in it is still seen after it was covered, so nothing was written for it"
 PRIVATE_FILES = ("settings.json", "failures.csv", "untouched.csv", "faceless.csv", "mapping.csv")
 
 
@@ -57,51 +56,41 @@ class Private:
     faceless: tuple[Faceless, ...] = ()
 
 
-def read_private(folder: str | Path) -> tuple[list[MappingRow], dict[str, Any]]:
-    """Return the mapping and the settings of a private folder."""
+class PrivateFolder(NamedTuple):
+    """What a private folder holds once a release is written."""
+
+    mapping: list[MappingRow]
+    settings: dict[str, Any]
+    failures: list[Failure]  # inputs for which nothing or not all was published
+    residual: list[ResidualRecord]  # faces that a second detector saw untouched
+    faceless: list[Faceless]  # photos that were published with nobody replaced
+
+
+def read_private(folder: str | Path) -> PrivateFolder:
+    """Return what a private folder holds; without its other tables, the mapping and the settings."""
     secret = Path(folder)
     try:
-        table = read_csv(secret / "mapping.csv")
-        rows = [MappingRow(r["input"], r["subject"], int(r["group"]), r["output"]) for r in table]
-        return rows, dict(json.loads((secret / "settings.json").read_text(encoding="ascii")))
+        tables = {"mapping": list(read_csv(secret / "mapping.csv"))}
+        for name in ("failures", "untouched", "faceless"):
+            path = secret / f"{name}.csv"
+            tables[name] = list(read_csv(path)) if path.is_file() else []
+        settings = dict(json.loads((secret / "settings.json").read_text(encoding="ascii")))
+        return PrivateFolder(
+            [MappingRow(r["input"], r["subject"], int(r["group"]), r["output"]) for r in tables["mapping"]],
+            settings,
+            failures=[Failure(r["input"], r["reason"]) for r in tables["failures"]],
+            residual=[
+                ResidualRecord(r["output"], int(r["frame"]), float(r["seconds"]), r["box"])
+                if r["frame"]
+                else ResidualRecord(r["output"])
+                for r in tables["untouched"]
+            ],
+            faceless=[Faceless(r["input"], r["output"], int(r["covered"])) for r in tables["faceless"]],
+        )
     except FileNotFoundError as error:
         raise UsageError(f"{error.filename} is missing: give the private folder of this release.") from None
     except (KeyError, TypeError, ValueError) as error:
         raise GuaranteeViolated(f"The mapping in {secret} was changed: {error}.") from None
-
-
-def read_failures(folder: str | Path) -> list[Failure]:
-    """Return the inputs, by a private folder, for which nothing or not all was published."""
-    return [Failure(r["input"], r["reason"]) for r in read_csv(Path(folder, "failures.csv"))]
-
-
-def read_residual_faces(folder: str | Path) -> list[ResidualRecord]:
-    """Return where the faces are, by a private folder, that a second detector saw untouched."""
-    return [
-        ResidualRecord(r["output"], int(r["frame"]), float(r["seconds"]), r["box"])
-        if r["frame"]
-        else ResidualRecord(r["output"])
-        for r in read_csv(Path(folder, "untouched.csv"))
-    ]
-
-
-def read_faceless(folder: str | Path) -> list[Faceless]:
-    """Return the photos, by a private folder, that were published with nobody replaced."""
-    path = Path(folder, "faceless.csv")
-    rows = read_csv(path) if path.is_file() else ()
-    return [Faceless(r["input"], r["output"], int(r["covered"])) for r in rows]
-
-
-def without(private: Private, withheld: Collection[str]) -> Private:
-    """Return what is private of a release in which some files are not written."""
-    named = [(one.input, one.output) for rows in (private.mapping, private.faceless) for one in rows]
-    inputs = {name for name, output in named if output in withheld}
-    return replace(
-        private,
-        mapping=tuple(row._replace(output="") if row.output in withheld else row for row in private.mapping),
-        faceless=tuple(one for one in private.faceless if one.output not in withheld),
-        failures=(*private.failures, *(Failure(name, WITHHELD) for name in sorted(inputs))),
-    )
 
 
 def write_private_parts(folder: Path, private: Private, made: MakingNotes, digest: str) -> Iterator[Path]:

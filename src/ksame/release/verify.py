@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,21 @@ from ksame import io
 from ksame.core.errors import GuaranteeViolated, InputError, UsageError
 from ksame.core.guarantee import Guarantee
 from ksame.core.partition_type import check_law
-from ksame.release.manifest import MANIFEST, manifest_text, read_manifest
-from ksame.release.private import read_faceless, read_private
-from ksame.release.writer import CERTIFICATE, FORMAT, digest_of, pretty
+from ksame.release.private import PrivateFolder, read_private
+from ksame.release.writer import (
+    CERTIFICATE,
+    FORMAT,
+    MANIFEST,
+    MANIFEST_ESCAPES,
+    Release,
+    digest_of,
+    manifest_text,
+    pretty,
+)
 
 REPORT_FILE = "report.html"  # written after the certificate, by audit: the one file it cannot cover
+_MANIFEST_LINE = re.compile(r"(\\?)([0-9a-f]{64})  (.+)")
+_UNESCAPED = {text[1]: letter for letter, text in MANIFEST_ESCAPES.items()}
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,7 @@ class Verification:
     files: Mapping[str, str] = field(repr=False)  # sha256 by name
     checks: tuple[str, ...]
     unchecked: tuple[str, ...] = ()
+    private: PrivateFolder | None = field(repr=False, default=None)  # if it was given
 
     def __str__(self) -> str:
         """List the checks, and what they could not show."""
@@ -51,15 +63,31 @@ def verify(folder: str | Path, *, private: str | Path | None = None) -> Verifica
         raise UsageError(f"{out} is not a folder: give the release folder that ksame run wrote.")
     certificate = _read_certificate(out / CERTIFICATE)
     files = _read_files(out, certificate)
+    kept = None if private is None else read_private(private)
     try:
-        checks = tuple(_checks(out, certificate, files, private))
-        return Verification(certificate, files, checks, tuple(_unchecked(out, certificate, private)))
+        checks = tuple(_checks(out, certificate, files, kept))
+        unchecked = tuple(_unchecked(out, certificate, has_private=kept is not None))
+        return Verification(certificate, files, checks, unchecked, kept)
     except (KeyError, TypeError, AttributeError) as error:
         raise GuaranteeViolated(f"The certificate of {out} lacks what it must say: {error}.") from None
 
 
+def method_name(certificate: Mapping[str, Any]) -> str | None:
+    """Return the name of the method that a certificate states, if it is one."""
+    method = certificate.get("method")
+    return method.get("name") if isinstance(method, Mapping) else None
+
+
+def as_written(release: Release, checked: Verification) -> Release:
+    """Return a release as its folders hold it: without the videos that could not be written."""
+    assert checked.private is not None
+    mapping, failures = tuple(checked.private.mapping), tuple(checked.private.failures)
+    clips = {name: clip for name, clip in release.clips.items() if name in checked.files}
+    return replace(release, private=replace(release.private, mapping=mapping, failures=failures), clips=clips)
+
+
 def _checks(
-    out: Path, certificate: Mapping[str, Any], files: Mapping[str, str], private: str | Path | None
+    out: Path, certificate: Mapping[str, Any], files: Mapping[str, str], private: PrivateFolder | None
 ) -> Iterator[str]:
     """Yield each check in words once it has passed."""
     yield "the certificate is as it was issued"
@@ -77,13 +105,13 @@ def _checks(
             raise GuaranteeViolated(f"A published face occurs {least} times, fewer than k = {claim.k}.")
         yield f"every published face occurs at least {claim.k} times: {len(counts)} different faces"
     if private is not None:
-        yield from _check_private(Path(private), certificate, files, claim)
+        yield from _check_private(private, certificate, files, claim)
 
 
-def _unchecked(out: Path, certificate: Mapping[str, Any], private: str | Path | None) -> Iterator[str]:
+def _unchecked(out: Path, certificate: Mapping[str, Any], *, has_private: bool) -> Iterator[str]:
     """Yield what a reader might take for checked and is not."""
     claim = _claim(certificate)
-    if claim.k_anonymous and private is None:
+    if claim.k_anonymous and not has_private:
         yield "how many people stand behind each face, which only the private folder tells"
     if claim.scope == "head" and claim.k_anonymous:
         yield "that nothing of the originals is inside the head regions, which needs the originals"
@@ -138,6 +166,23 @@ def _read_files(out: Path, certificate: Mapping[str, Any]) -> dict[str, str]:
     return files
 
 
+def read_manifest(folder: Path) -> dict[str, str]:
+    """Return the hashes of a release's files by name."""
+    path = folder / MANIFEST
+    if not path.is_file() or path.is_symlink():
+        raise GuaranteeViolated(f"{folder} has no {MANIFEST}: its files cannot be checked.")
+    hashes: dict[str, str] = {}
+    for line in path.read_bytes().decode("utf-8", "surrogateescape").split("\n")[:-1]:
+        found = _MANIFEST_LINE.fullmatch(line)
+        if found is None:
+            raise GuaranteeViolated(f"{path} was changed: a line is not that of a file.")
+        escaped, digest, name = found.groups()
+        if escaped:
+            name = re.sub(r"\\(.)", lambda match: _UNESCAPED.get(match[1], match[0]), name)
+        hashes[name] = digest
+    return hashes
+
+
 def _check_files(out: Path, hashes: Mapping[str, str]) -> None:
     """Raise unless the folder holds exactly the certified files, byte for byte."""
     found = {str(path.relative_to(out).as_posix()): path for path in _walk(out)}
@@ -180,14 +225,14 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _check_private(
-    secret: Path, certificate: Mapping[str, Any], files: Mapping[str, str], claim: Guarantee
+    private: PrivateFolder, certificate: Mapping[str, Any], files: Mapping[str, str], claim: Guarantee
 ) -> Iterator[str]:
     """Check the law with the mapping in hand: people behind each face, not files."""
-    rows, settings = read_private(secret)
-    if settings.get("certificate") != certificate["digest"]:
-        raise GuaranteeViolated(f"The certificate is not the one that was issued with {secret}.")
+    rows = private.mapping
+    if private.settings.get("certificate") != certificate["digest"]:
+        raise GuaranteeViolated("The certificate is not the one that was issued with this private folder.")
     mapped, there = {row.output for row in rows if row.output}, set(files)
-    faceless = {one.output for one in read_faceless(secret)}
+    faceless = {one.output for one in private.faceless}
     # a video may show nobody
     if (mapped | faceless) - there or (claim.kind != "none" and there - mapped - faceless):
         raise GuaranteeViolated("The mapping and the published files do not name the same outputs.")

@@ -7,33 +7,32 @@ import json
 import os
 import platform
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from ksame import io
-from ksame.core.errors import Failure, InputError, UsageError
+from ksame.core.errors import Faceless, Failure, InputError, UsageError
+from ksame.core.folders import MAX_NAME_BYTES, clear_partial, publish_folder
 from ksame.core.guarantee import Guarantee
-from ksame.core.text import MAX_NAME_BYTES
 from ksame.methods.base import Method
 from ksame.models import weights
-from ksame.release.manifest import MANIFEST, manifest_text, read_manifest
 from ksame.release.private import (
     PRIVATE_FILES,
     MakingNotes,
+    MappingRow,
     Private,
     ResidualRecord,
-    read_failures,
-    read_private,
-    without,
     write_private_parts,
 )
 
 FORMAT = "ksame certificate 2"
 CERTIFICATE = "certificate.json"
+MANIFEST = "SHA256SUMS"  # the hashes of the files, in the format of coreutils' sha256sum
+MANIFEST_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
+WITHHELD = "a face in it is still seen after it was covered, so nothing was written for it"
 SOFTWARE = ("ksame", "numpy", "scipy", "opencv-python-headless", "openvino", "pillow")
 
 
@@ -96,21 +95,23 @@ class Release:
 
     def _issue(self, into: Path | None) -> Issued:
         """Make, hash and inspect every file once, write it into a folder, and state what is true of all."""
-        hashes, made = self._made(into)
-        people: dict[int, set[str]] = {}
-        for row in self._written(hashes, made).mapping:
-            people.setdefault(row.group, set()).add(row.subject)
-        body = {
+        claimed = {
             "format": FORMAT,
-            "method": {"name": self.method.name, **self.method.public_settings()},
+            "method": {"name": self.method.name, **self.method.settings(public=True)},
             "publish": self.publish,
-            "k": self.method.min_people,
+            "k": self.method.k,
             "kind": self.guarantee.kind,
             "bound": self.guarantee.bound,
             "scope": self.guarantee.scope,
             "claim": str(self.guarantee),
             "assumptions": list(self.guarantee.assumptions),
             "proof": self.guarantee.proof,
+        }
+        hashes, made = self._made(into)
+        people: dict[int, set[str]] = {}
+        for row in self._written(hashes, made).mapping:
+            people.setdefault(row.group, set()).add(row.subject)
+        body = claimed | {
             "group_sizes": sorted(Counter(hashes.values()).values()),
             "people_per_group": sorted(map(len, people.values())),
             "untouched_faces": len(made.untouched),
@@ -159,8 +160,17 @@ class Release:
         """Return what the private folder says once the files are made: without those that failed."""
         lost = {name for name in self.clips if name not in files}
         rows = tuple(row for row in self.private.mapping if row.output not in lost)
-        private = replace(self.private, mapping=rows, failures=self.private.failures + made.failures)
-        return without(private, made.withheld)
+        lines: tuple[MappingRow | Faceless, ...] = (*rows, *self.private.faceless)
+        inputs = {line.input for line in lines if line.output in made.withheld}
+        withheld = tuple(Failure(name, WITHHELD) for name in sorted(inputs))
+        return replace(
+            self.private,
+            mapping=tuple(row._replace(output="") if row.output in made.withheld else row for row in rows),
+            faceless=tuple(one for one in self.private.faceless if one.output not in made.withheld),
+            failures=(*self.private.failures, *made.failures, *withheld),
+            settings={"method": {"name": self.method.name, **self.method.settings()}, "publish": self.publish}
+            | dict(self.private.settings),
+        )
 
     def save(self, folder: str | Path, *, private: str | Path | None = None, overwrite: bool = False) -> Path:
         """Write the release folder, and the private folder beside it; a crash leaves no half release.
@@ -187,7 +197,7 @@ class Release:
         # only after: a crash leaves either release with its own mapping.
         parts: list[Path] = []
         try:
-            io.publish_folder(out, write, overwrite=overwrite)
+            publish_folder(out, write, overwrite=overwrite)
             for part in parts:
                 part.replace(part.with_suffix(""))
             for name, text in self.private.attachments.items():
@@ -197,15 +207,6 @@ class Release:
         finally:
             clear_unfinished(out, secret)
         return out
-
-
-def as_written(release: Release, out: Path, secret: Path) -> Release:
-    """Return a release as its folders hold it: without the videos that could not be written."""
-    rows, failures = read_private(secret)[0], read_failures(secret)
-    private = replace(release.private, mapping=tuple(rows), failures=tuple(failures))
-    written = read_manifest(out)
-    clips = {name: clip for name, clip in release.clips.items() if name in written}
-    return replace(release, private=private, clips=clips)
 
 
 def _output_path(folder: Path, name: str) -> Path:
@@ -228,6 +229,38 @@ def _make_deferred(name: str, file: DeferredFile, into: Path | None) -> tuple[st
         return "", made
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest(), made
+
+
+def open_folders(
+    folder: str | Path,
+    private: str | Path | None = None,
+    *,
+    inputs: Iterable[str | Path] = (),
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> tuple[Path, Path]:
+    """Return the absolute release and private folders before the long work, cleared of interrupted runs.
+
+    Raises
+    ------
+    UsageError
+        If they cannot be used, or would lie among the inputs or over them.
+    """
+    out, secret = check_folders(folder, private, overwrite=overwrite or dry_run)
+    for path in inputs:
+        real = Path(os.path.realpath(path))  # a link that leads to itself is for the reader to report
+        for what, folder in (("release", out), ("private folder", secret)):
+            if real == folder or real in folder.parents:
+                raise UsageError(
+                    f"The {what} {folder} would lie inside the input {path}: name a folder elsewhere."
+                )
+            if folder in real.parents:
+                raise UsageError(
+                    f"The input {path} lies inside the {what} {folder}: name a folder elsewhere."
+                )
+    if not dry_run:
+        clear_unfinished(out, secret)
+    return out, secret
 
 
 def check_folders(
@@ -261,7 +294,7 @@ def check_folders(
 
 def clear_unfinished(out: Path, secret: Path) -> None:
     """Remove what a run that was killed had begun to write for these folders, but for its journal."""
-    alone = io.clear_partial(out)
+    alone = clear_partial(out)
     for name in PRIVATE_FILES if alone else ():
         (secret / f"{name}.part").unlink(missing_ok=True)
 
@@ -271,6 +304,21 @@ def _real(folder: str | Path) -> Path:
         return Path(folder).resolve()
     except (OSError, RuntimeError):
         raise UsageError(f"{folder} cannot be made: a link on the way leads back to itself.") from None
+
+
+def manifest_text(hashes: Mapping[str, str]) -> bytes:
+    r"""Return the manifest of files by name; a name with a backslash or a line end is escaped.
+
+    Examples
+    --------
+    >>> manifest_text({"a\nb.png": "0" * 64}).decode()[:1]
+    '\\'
+    """
+    lines = []
+    for name, digest in sorted(hashes.items()):
+        escaped = "".join(MANIFEST_ESCAPES.get(letter, letter) for letter in name)
+        lines.append(f"{chr(92) if escaped != name else ''}{digest}  {escaped}\n")
+    return "".join(lines).encode("utf-8", "surrogateescape")
 
 
 def pretty(certificate: Mapping[str, Any]) -> str:

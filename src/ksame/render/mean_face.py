@@ -14,28 +14,35 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ksame.analysis.photos import replaced_boxes
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import (
     FRAME,
     INNER_LIPS,
+    LEFT_EYE,
     MESH,
     MOUTH_LEFT,
     MOUTH_RIGHT,
     NOSE_TIP,
     PORTRAIT_FACE_XYXY,
+    RIGHT_EYE,
+    Raster,
+    replaced_boxes,
     separate_lips,
     with_ring,
 )
 from ksame.render.base import Rendered
 from ksame.render.blend import Composite, blend_scene
-from ksame.render.portrait import Surrogate, apply_variation, draw_mean_face, draw_portrait
+from ksame.render.portrait import FEATHER_EYE_DISTANCES, FloatImage, Surrogate, draw_portrait
 from ksame.spaces.appearance import AppearanceSpace, landmarks_on_frame
 
 SHARPNESS_WEIGHT_PX = 6  # a photo half as sharp counts as a mouth this much wider, in pixels of the frame
 MAX_CODE_DEVIATIONS = 2.5  # further from the mean there are no faces
 BACKDROP_PEOPLE = 25  # at least so many, fewer than twice as many, are the mean that codes differ from
+OUTLIER_GREY_LEVELS = 24.0  # difference from the group's median at which a member has half the weight
+MIN_MEMBER_WEIGHT = (
+    0.25  # relative to others: one member contributes at most 4/5 of a pixel at k = 2, 1/2 at 5
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +75,11 @@ class MeanFaceRenderer:
         """Blend the new faces into a photo; the largest face is nearest and painted last."""
         for face in faces[::-1].tolist():
             new = self._drawn(face)
-            posed = self.space.pose(new.shape[:MESH] / (new.rgb.shape[1] / FRAME.width), self.shapes[face])
+            posed = self.space.transfer_pose(
+                new.shape[:MESH] / (new.rgb.shape[1] / FRAME.width), self.shapes[face]
+            )
             image = blend_scene(
-                image, self.points[face], new, posed, self.space.ringed, composite=self.composite
+                image, self.points[face], new, posed, self.space.ring_triangles, composite=self.composite
             )
         return Rendered(image, replaced_boxes(self.points[faces]))
 
@@ -124,7 +133,7 @@ def _mean_face(
     """Draw the mean of some faces at the resolution of the photos, one photo of each person."""
     one = _best_photo_each(rows, faces.subject, penalty)
     shares = np.full(len(one), 1 / len(one))
-    return draw_mean_face(faces.rgb[one], with_ring(shapes[one]), shares, space.ringed)
+    return draw_mean_face(faces.rgb[one], with_ring(shapes[one]), shares, space.ring_triangles)
 
 
 def _apply_code_changes(space: AppearanceSpace, face: Surrogate, codes: FloatArray) -> list[Surrogate]:
@@ -132,10 +141,10 @@ def _apply_code_changes(space: AppearanceSpace, face: Surrogate, codes: FloatArr
     limit = MAX_CODE_DEVIATIONS * space.deviation
     codes = np.clip(codes, -limit, limit)
     scale = face.rgb.shape[1] / FRAME.width
-    moved = with_ring(separate_lips(face.shape[:MESH] + space.shape_change(codes) * scale))
+    moved = with_ring(separate_lips(face.shape[:MESH] + space.shape_offset(codes) * scale))
     at = with_ring(space.small_shape)
     return [
-        apply_variation(face, shape, space.texture_change(code), at, space.ringed)
+        apply_variation(face, shape, space.texture_offset(code), at, space.ring_triangles)
         for shape, code in zip(moved, codes, strict=True)
     ]
 
@@ -163,3 +172,90 @@ def _best_photo_each(rows: IntArray, subjects: NDArray[Any], penalty: FloatArray
     order = rows[np.argsort(penalty[rows], kind="stable")]
     _, first = np.unique(subjects[order], return_index=True)
     return order[first]
+
+
+def draw_mean_face(
+    rgb: NDArray[np.uint8], shapes: FloatArray, shares: FloatArray, triangles: IntArray
+) -> Surrogate:
+    """Draw the weighted mean of faces: the mean image on the mean shape.
+
+    Parameters
+    ----------
+    rgb : (n, h, w, 3)
+        Registered images.
+    shapes : (n, m, 2)
+        Their landmarks on the canonical frame.
+    shares : (n,)
+        Weights, which sum to 1.
+    triangles : (t, 3)
+        The mesh.
+    """
+    height, width = rgb.shape[1:3]
+    scale = width / FRAME.width
+    shape = np.tensordot(shares, shapes, axes=1) * scale
+    raster = Raster.of(shape, triangles, width, height)
+    warped = [raster.pull(p, s * scale) for p, s in zip(rgb, shapes, strict=True)]
+    weights = _typicality_weights(warped) * _open_mouth_weights(shapes, shape, (height, width))  # (n, h, w)
+    weights = np.maximum(weights, MIN_MEMBER_WEIGHT) * shares[:, None, None].astype(np.float32)
+    weights /= weights.sum(axis=0)
+    mean = np.zeros((height, width, 3), np.float32)
+    for weight, image in zip(weights, warped, strict=True):
+        mean += weight[..., None] * image
+    return Surrogate(mean.round().astype(np.uint8), shape)
+
+
+def apply_variation(
+    face: Surrogate, moved: FloatArray, change: FloatImage, at: FloatArray, triangles: IntArray
+) -> Surrogate:
+    """Change the shape and colours of a face by the offsets of a code.
+
+    Parameters
+    ----------
+    face : Surrogate
+        The face to change.
+    moved : (m, 2)
+        The new landmarks, in pixels of the face's image.
+    change : (h', w', 3)
+        Colours to add, on a mesh with landmarks ``at`` (m, 2).
+    """
+    height, width = face.rgb.shape[:2]
+    raster = Raster.of(moved, triangles, width, height)
+    image = raster.pull(face.rgb, face.shape).astype(np.float32) + raster.pull(change, at)
+    return Surrogate(np.clip(image, 0, 255).round().astype(np.uint8), moved)
+
+
+def _typicality_weights(warped: Sequence[NDArray[np.uint8]]) -> FloatImage:
+    """Return weights (n, h, w) by the similarity of each member to the others at a pixel.
+
+    Glasses, a fringe or a beard of a single member would otherwise appear as a ghost.
+    """
+    grey = np.stack([cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in warped])
+    n, _, width = grey.shape
+    if n < 3:
+        return np.ones(grey.shape, np.float32)
+    smooth = max(1.0, FEATHER_EYE_DISTANCES * 0.5 * FRAME.eye_distance * width / FRAME.width)
+    away = np.abs(grey - np.median(grey, axis=0).astype(np.float32))
+    away = np.stack([cv2.GaussianBlur(a, (0, 0), smooth) for a in away])
+    like: FloatImage = (1 / (1 + (away / OUTLIER_GREY_LEVELS) ** 2)).astype(np.float32)
+    return like
+
+
+def _open_mouth_weights(shapes: FloatArray, mean: FloatArray, size: tuple[int, int]) -> FloatImage:
+    """Return weights (n, h, w) that prefer members with open mouth and eyes inside these regions.
+
+    A closed mouth has no teeth to average, a closed eye no iris.
+    """
+    n = len(shapes)
+    weights = np.ones((n, *size), np.float32)
+    if shapes.shape[1] <= max(INNER_LIPS):
+        return weights
+    for ring in (INNER_LIPS, LEFT_EYE, RIGHT_EYE):
+        areas = np.array([cv2.contourArea(s[list(ring)].astype(np.float32)) for s in shapes])
+        openness = np.maximum(areas / max(areas.max(), 1e-9), 0.05)
+        region = np.zeros(size, np.float32)
+        cv2.fillPoly(region, [mean[list(ring)].round().astype(np.int32)], 1.0)
+        region = cv2.GaussianBlur(
+            region, (0, 0), max(0.8, 0.012 * FRAME.eye_distance * size[1] / FRAME.width)
+        )
+        weights *= 1 + region * (openness[:, None, None] - 1)
+    return weights

@@ -13,7 +13,8 @@ from ksame import io
 from ksame.analysis.search import visible_faces
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.context import Context
-from ksame.io.sources import Source, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.render.base import RegionRenderer, SceneRenderer
 from ksame.render.cover import cover_boxes, cover_faces
 from ksame.render.tone import match_tone

@@ -1,4 +1,4 @@
-"""Photos without colour: whether an image is grey or of one tone, and how to keep what is drawn into it so.
+"""Detect grey and toned images, and give drawn faces the tone of their photo.
 
 Measured on 1,465 colour photos (london, canada, congress, portraits), and on 90 of them made grey or toned
 (sepia, cyanotype), as PNG, as JPEG of quality 60 to 95, and with noise in each channel. Chroma is in L*a*b*.
@@ -14,15 +14,15 @@ from ksame.core.arrays import FloatArray
 
 __all__ = ["is_grey", "is_monochrome", "match_tone", "to_grey", "to_tone", "tone_curve"]
 
-MEASURED_SIDE_PX = 256  # px: the longer side of the reduced image on which colour is judged
-CELL_PX = 8  # px of it: chroma is averaged over cells of this size, so that noise and JPEG artefacts cancel
+MEASURED_SIDE_PX = 256  # longer side of the reduced image on which colour is measured
+CELL_PX = 8  # px of the reduced image: chroma is averaged over cells, so that noise and JPEG artefacts cancel
 # Chroma of the most coloured cell: at most 1.7 in grey photos with noise of 6 levels, 3.9 with noise of 12 or
 # a cast of 4 levels; at least 14.8 in colour photos.
 GREY_CHROMA_MAX = 6.0
 # Distance of the cell that is farthest from the photo's own tone, as a share of the highest chroma: at most
 # 0.14 in sepia and cyanotype photos, at least 0.30 in colour photos. A share: pale colours remain colours.
 TONE_SPREAD_MAX = 0.2
-CURVE_SIGMA_GREY_LEVELS = 6.0  # grey levels: standard deviation of the kernel that smooths a tone curve
+CURVE_SIGMA_GREY_LEVELS = 6.0  # standard deviation of the kernel that smooths a tone curve
 
 UInt8Image = NDArray[np.uint8]
 
@@ -65,7 +65,7 @@ def to_grey(rgb: UInt8Image) -> UInt8Image:
 
 
 def match_tone(drawn: UInt8Image, photo: UInt8Image) -> UInt8Image:
-    """Return what was drawn into a photo in the photo's own tone if that is monochrome, else as it is.
+    """Return a drawn image in the tone of its photo if the photo is monochrome, else unchanged.
 
     Parameters
     ----------
@@ -76,10 +76,10 @@ def match_tone(drawn: UInt8Image, photo: UInt8Image) -> UInt8Image:
 
 
 def to_tone(drawn: UInt8Image, photo: UInt8Image) -> UInt8Image:
-    """Return an image in the tone of a photo, where the two differ.
+    """Apply the tone of a photo to an image where the two differ.
 
-    The tone is that of the pixels in which they do not: nothing of a face that was replaced is measured. In a
-    photo whose channels are equal they stay equal, to the bit.
+    The tone is measured on the pixels that do not differ, so never on a replaced face. If the channels of
+    the photo are equal, those of the result are equal to the bit.
     """
     changed = (drawn != photo).any(axis=2)
     levels = np.arange(256)[:, None] + tone_curve(photo, ~changed)
@@ -89,19 +89,18 @@ def to_tone(drawn: UInt8Image, photo: UInt8Image) -> UInt8Image:
 
 
 def tone_curve(rgb: UInt8Image, where: NDArray[np.bool_]) -> FloatArray:
-    """Return how far red, green and blue are from each grey level, (256, 3), over some pixels (h, w).
+    """Return the offsets of red, green and blue from each grey level, (256, 3), over some pixels (h, w).
 
     A mean weighted by the distance in grey levels; 0 where there are no pixels.
     """
     colours = rgb[where]  # (p, 3)
     grey = _grey(rgb)[where]
     count = np.bincount(grey, minlength=256)
-    away = [np.bincount(grey, c.astype(np.float64) - grey, minlength=256) for c in colours.T]
+    offset = [np.bincount(grey, c.astype(np.float64) - grey, minlength=256) for c in colours.T]
     level = np.arange(256)
-    near = (
-        np.exp(-0.5 * ((level[:, None] - level) / CURVE_SIGMA_GREY_LEVELS) ** 2) + 1e-12
-    )  # far from all: the mean
-    curve: FloatArray = near @ np.stack(away, axis=1) / np.maximum(near @ count, 1e-12)[:, None]
+    kernel = np.exp(-0.5 * ((level[:, None] - level) / CURVE_SIGMA_GREY_LEVELS) ** 2)
+    kernel += 1e-12  # far from all levels, the mean
+    curve: FloatArray = kernel @ np.stack(offset, axis=1) / np.maximum(kernel @ count, 1e-12)[:, None]
     return curve
 
 

@@ -1,8 +1,8 @@
-"""Replacements: codes (n, d) and groups in, new codes and the claim that is true of them out.
+"""Replace codes (n, d) by new codes and state the guarantee that holds for them.
 
 ``centroid`` and ``mix`` publish one face per group of a Partition; ``furthest`` and ``kdiff`` form
-their own pairs of clusters; ``shift`` needs a pool of made-up faces and no other people. Proofs,
-assumptions and tests stand in docs/guarantees/.
+their own pairs of clusters; ``shift`` needs a pool of synthetic faces and no other subjects. For
+proofs, assumptions and tests see docs/explanation/guarantees/.
 """
 
 from __future__ import annotations

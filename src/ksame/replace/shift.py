@@ -1,7 +1,7 @@
-"""The identity shift [S 7.3]: every person gets the difference between a made-up face and its new self.
+"""Identity shift [S 7.3]: move every subject by the difference between two synthetic faces of a pool.
 
-It needs no other people: the pool stands in for them. So it serves the open set and video, where all
-frames of a person move by one vector and so keep their expressions.
+It needs no other subjects, so it works for open sets and for video, where all frames of a subject
+move by one vector and keep their expressions.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from scipy.spatial.distance import cdist
 from ksame.core.arrays import FloatArray, IntArray, RandomState
 from ksame.core.errors import CannotGuarantee, UsageError
 from ksame.core.guarantee import Guarantee
-from ksame.replace.codes import as_codes, person_index, row_means
+from ksame.replace.centroid import as_codes, row_means, subject_index
 
-POOL_SECRET_ASSUMPTION = (
-    "nobody knows the pool: whoever has it can take each of its {} shifts back and look who appears"
-)
+POOL_SECRET_ASSUMPTION = "the pool is secret: with it, an attacker can try to reverse each of its {} shifts"
 
 
 def shift(
@@ -32,36 +30,36 @@ def shift(
     nearest_count: int = 1,
     rng: RandomState = None,
 ) -> tuple[FloatArray, Guarantee]:
-    """Move every person by the shift of the nearest pool face: gamma' + gamma_hat_d - gamma_hat [S 7.3-7.4].
+    """Move every subject by the shift of the nearest pool face: gamma' + gamma_hat_d - gamma_hat [S 7.3-7.4].
 
     Parameters
     ----------
     codes : (n, d) array
         One code gamma' per face or frame.
     pool_codes, pool_shifted : (p, d) arrays
-        gamma_hat, faces of nobody, and gamma_hat_d, the same after k-Diff-furthest.
+        gamma_hat, synthetic faces, and gamma_hat_d, the same faces after k-Diff-furthest.
     subjects : (n,) array, optional
-        Who each face is; by default every row is another person.
+        Subject of each face; by default every row is a distinct subject.
     nuisance : (d,) bool, optional
-        Components of light and pose: they choose no pool face and are not moved [S 7.3.2].
+        Components of light and pose: ignored when choosing a pool face and not moved [S 7.3.2].
     used, nearest_count, rng : see ``assign_identities``
 
     Returns
     -------
     new : (n, d) array
-        The new codes: one shift per person, another for everybody.
+        The new codes; each subject has a shift of their own.
     guarantee : Guarantee
-        None, and what an attacker must not have. It is measured, not proved, that nobody is recognised.
+        None, with the secrecy of the pool as an assumption. Protection is measured and not proved.
 
     Raises
     ------
     CannotGuarantee
-        If there are more people than free faces in the pool.
+        If there are more subjects than free faces in the pool.
 
     Examples
     --------
-    >>> frames, who = [[0.0], [0.5], [9.0]], ["A", "A", "B"]
-    >>> new, guarantee = shift(frames, [[1.0], [8.0]], [[7.0], [2.0]], subjects=who)
+    >>> frames, subjects = [[0.0], [0.5], [9.0]], ["A", "A", "B"]
+    >>> new, guarantee = shift(frames, [[1.0], [8.0]], [[7.0], [2.0]], subjects=subjects)
     >>> new.ravel().tolist(), guarantee.kind
     ([6.0, 6.5, 3.0], 'none')
     """
@@ -71,12 +69,12 @@ def shift(
         raise UsageError(
             f"pool_codes and pool_shifted must both be (p, {x.shape[1]}). Got {hat.shape} and {hat_d.shape}."
         )
-    still = _fixed_components(nuisance, x.shape[1])
-    who = person_index(subjects, len(x))
-    gamma = row_means(x, who)  # (m, d). Deviation: the thesis takes a person's first frame
-    which = assign_identities(gamma, hat, nuisance=still, used=used, nearest_count=nearest_count, rng=rng)
-    delta = np.where(still, 0, hat_d - hat)[which]  # (m, d): (7.4), light and pose stay [S 7.3.2]
-    new = (x + delta[who]).astype(x.dtype)  # (7.3)
+    fixed = _check_nuisance(nuisance, x.shape[1])
+    subject = subject_index(subjects, len(x))
+    gamma = row_means(x, subject)  # (m, d). Deviation: the thesis takes a subject's first frame
+    assigned = assign_identities(gamma, hat, nuisance=fixed, used=used, nearest_count=nearest_count, rng=rng)
+    delta = np.where(fixed, 0, hat_d - hat)[assigned]  # (m, d): (7.4), light and pose are kept [S 7.3.2]
+    new = (x + delta[subject]).astype(x.dtype)  # (7.3)
     return new, Guarantee("none", assumptions=(POOL_SECRET_ASSUMPTION.format(len(hat)),))
 
 
@@ -89,23 +87,23 @@ def assign_identities(
     nearest_count: int = 1,
     rng: RandomState = None,
 ) -> IntArray:
-    """Return for each person the row of a pool face near to them, no row twice.
+    """Assign each subject a distinct pool face near to them; return the rows of the pool.
 
-    The sum of squared distances is the least there is, so that it does not matter who comes first.
+    The sum of squared distances is minimal, so the result does not depend on the order of subjects.
 
     Parameters
     ----------
     people, pool : (m, d), (p, d) arrays
-        Mean codes of the people, and gamma_hat.
+        Mean codes of the subjects, and gamma_hat.
     nuisance : (d,) bool, optional
-        Components that distances leave out.
+        Components that distances ignore.
     used : (p,) or (m, p) bool, optional
-        Pool faces that are taken: for all, or for one person because they did not hide them.
+        Pool faces that are not available, to all subjects or to one (after they failed to protect it).
     nearest_count : int
-        Choose at random among so many nearest: the nearest one tells an attacker where the person's
-        own face lies. Where people compete for them, further ones are taken.
+        Choose at random among this many nearest faces: the nearest one would reveal to an attacker
+        where the subject's own face lies. Where subjects compete, further ones are assigned.
     rng : int, Generator or None
-        For ``nearest_count``; None is operating-system randomness.
+        For ``nearest_count``; None draws from the operating system.
 
     Examples
     --------
@@ -115,13 +113,13 @@ def assign_identities(
     [1, 2]
     """
     gamma, hat = as_codes(people), as_codes(pool)
-    still = _fixed_components(nuisance, gamma.shape[1])
+    fixed = _check_nuisance(nuisance, gamma.shape[1])
     free = ~np.broadcast_to(np.asarray(False if used is None else used, dtype=bool), (len(gamma), len(hat)))
     if nearest_count < 1:
         raise UsageError(f"nearest_count must be at least 1. Got {nearest_count}.")
-    cost: FloatArray = cdist(gamma[:, ~still], hat[:, ~still], "sqeuclidean")  # (m, p)
+    cost: FloatArray = cdist(gamma[:, ~fixed], hat[:, ~fixed], "sqeuclidean")  # (m, p)
     if nearest_count > 1:
-        cost = _any_of_the_nearest(cost, free, nearest_count, np.random.default_rng(rng))
+        cost = _randomise_nearest(cost, free, nearest_count, np.random.default_rng(rng))
     cost[~free] = np.inf
     if len(gamma) <= len(hat):
         try:
@@ -129,14 +127,14 @@ def assign_identities(
         except ValueError:  # "cost matrix is infeasible"
             pass
     raise CannotGuarantee(
-        f"The pool has too few free faces for {len(gamma)} people: build a larger one by `ksame pool build`."
+        f"The pool has too few free faces for {len(gamma)} subjects: build a larger one (ksame pool build)."
     )
 
 
-def _any_of_the_nearest(
+def _randomise_nearest(
     cost: FloatArray, free: NDArray[np.bool_], nearest_count: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Return costs (m, p) that are random, and below all others, for each person's nearest free faces."""
+    """Return costs (m, p) in which each subject's nearest free faces get random costs below all others."""
     rank = np.where(free, cost, np.inf).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
     random = rng.random(cost.shape)
     mixed: FloatArray = np.where(
@@ -145,9 +143,9 @@ def _any_of_the_nearest(
     return mixed
 
 
-def _fixed_components(nuisance: ArrayLike | None, d: int) -> NDArray[np.bool_]:
-    """Return which components are left alone, checked."""
-    still = np.zeros(d, bool) if nuisance is None else np.asarray(nuisance, dtype=bool)
-    if still.shape != (d,) or still.all():
-        raise UsageError(f"nuisance must mark some of {d} components, not all. Got {still.shape}.")
-    return still
+def _check_nuisance(nuisance: ArrayLike | None, d: int) -> NDArray[np.bool_]:
+    """Return the checked mask of components that stay fixed."""
+    fixed = np.zeros(d, bool) if nuisance is None else np.asarray(nuisance, dtype=bool)
+    if fixed.shape != (d,) or fixed.all():
+        raise UsageError(f"nuisance must mark some of {d} components, not all. Got {fixed.shape}.")
+    return fixed

@@ -1,4 +1,4 @@
-"""From faces to codes (n, d) and back."""
+"""Encode faces as codes (n, d) and decode them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eigenfaces [N fig. 7-8]: a face is its coordinates on the leading axes of variation of the set."""
+"""Eigenfaces [N fig. 7-8]: the coordinates of a face on the leading axes of variation of a set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ksame.core.faces import FaceSet
 from ksame.spaces.pixel import PixelSpace
 
 
-def principal(x: FloatArray, *, keep: int | float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def principal_components(x: FloatArray, *, keep: int | float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return mean Psi (N,), axes V (m, N) and variances lambda (m,) of rows x (M, N), largest first.
 
     Parameters
@@ -23,17 +23,17 @@ def principal(x: FloatArray, *, keep: int | float) -> tuple[FloatArray, FloatArr
     x : (M, N) array
         One face per row.
     keep : int or float
-        The number of axes, or the fraction of the variance that they keep, in (0, 1].
+        The number of axes, or the fraction of variance that they explain, in (0, 1].
 
     Notes
     -----
     With fewer faces than pixels the eigenvectors of the M x M matrix A A^T give those of the
-    N x N covariance [N fig. 7]; both ways lead to the same axes. An eigenvector's sign is free:
+    N x N covariance [N fig. 7]; both give the same axes. The sign of an eigenvector is arbitrary:
     its largest entry is made positive, so that the same set gives the same codes.
 
     Examples
     --------
-    >>> psi, v, variance = principal(np.array([[0.0, 0], [2, 2], [4, 4]]), keep=0.99)
+    >>> psi, v, variance = principal_components(np.array([[0.0, 0], [2, 2], [4, 4]]), keep=0.99)
     >>> psi.tolist(), v.round(3).tolist(), variance.round(3).tolist()
     ([2.0, 2.0], [[0.707, 0.707]], [8.0])
     """
@@ -46,11 +46,11 @@ def principal(x: FloatArray, *, keep: int | float) -> tuple[FloatArray, FloatArr
     small = m_faces < n_pixels
     inner = (a @ a.T if small else a.T @ a).astype(np.float64)
     values, vectors = (part[..., ::-1] for part in eigh(inner))
-    # directions below rounding are noise, not axes
+    # directions below rounding error are noise
     rank = int((values > max(m_faces, n_pixels) * np.finfo(x.dtype).eps * max(values[0], 0)).sum())
     if count:
         m = min(int(keep), rank)
-    else:  # the small margin: a fraction of 1.0 must not ask for one axis more than there is
+    else:  # the small margin keeps a fraction of 1.0 from requesting more axes than exist
         share = np.cumsum(values[:rank]) / values[:rank].sum() if rank else np.zeros(0)
         m = min(int(np.searchsorted(share, keep - 1e-12)) + 1, rank)
     if small:
@@ -68,7 +68,7 @@ class EigenSpace:
     Parameters
     ----------
     pixel : PixelSpace
-        The pixels that are projected.
+        The pixel space that is projected.
     mean, axes, variance : arrays
         Psi (N,), V (m, N), lambda (m,).
     """
@@ -80,9 +80,9 @@ class EigenSpace:
 
     @classmethod
     def fit(cls, faces: FaceSet, *, keep: int | float = 0.95) -> Self:
-        """Learn the axes from a set of faces; keep a count of them or a fraction of the variance."""
+        """Learn the axes from a set of faces; keep a number of them or a fraction of variance."""
         pixel = PixelSpace.fit(faces)
-        return cls(pixel, *principal(pixel.encode(faces), keep=keep))
+        return cls(pixel, *principal_components(pixel.encode(faces), keep=keep))
 
     def encode(self, faces: FaceSet) -> FloatArray:
         """Return Omega, (n, m)."""
@@ -94,5 +94,5 @@ class EigenSpace:
         return omega
 
     def decode(self, codes: FloatArray) -> NDArray[np.uint8]:
-        """Return the pictures (n, h, w, 3) of the faces Psi + V Omega."""
+        """Return the images (n, h, w, 3) of the faces Psi + V Omega."""
         return self.pixel.decode(self.mean + codes.astype(self.axes.dtype) @ self.axes)

@@ -1,4 +1,4 @@
-"""The pixel space [N 2]: a registered face is the vector of its pixels inside the face's outline."""
+"""The pixel space [N 2]: the vector of a registered face's pixels inside a common outline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ksame.core.errors import UsageError
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import BACKGROUND_GREY, FRAME, OVAL, to_frame, transform
 
-FEATHER_PX = 7  # pixels over which the face fades into the ground
+FEATHER_PX = 7  # width of the blend between face and background
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,14 +24,14 @@ class PixelSpace:
     Parameters
     ----------
     alpha : (h, w) float32
-        1 inside the outline, falling to 0 at its edge; only pixels above 0 are coded.
+        1 inside the outline, falling to 0 at its edge; only pixels above 0 are encoded.
     """
 
     alpha: FloatArray
 
     @classmethod
     def fit(cls, faces: FaceSet) -> Self:
-        """Take the mean outline of the set: one for all, so that it tells nothing of any one face."""
+        """Use the mean outline of the set for all faces, so that it reveals no single face."""
         if not len(faces):
             raise UsageError("A face space needs at least one face.")
         height, width = faces.rgb.shape[1:3]
@@ -45,7 +45,7 @@ class PixelSpace:
 
     @property
     def mask(self) -> NDArray[np.bool_]:
-        """The pixels that are coded, (h, w)."""
+        """The pixels that are encoded, (h, w)."""
         return self.alpha > 0
 
     def encode(self, faces: FaceSet) -> FloatArray:
@@ -53,7 +53,7 @@ class PixelSpace:
         return faces.rgb[:, self.mask].reshape(len(faces), -1).astype(np.float32)
 
     def decode(self, codes: FloatArray) -> NDArray[np.uint8]:
-        """Return (n, h, w, 3): the coded pixels on a plain ground, with a soft edge."""
+        """Return images (n, h, w, 3): the pixels on a plain background, with a soft edge."""
         n = len(codes)
         image = np.full((n, *self.alpha.shape, 3), BACKGROUND_GREY, np.uint8)
         alpha = self.alpha[self.mask][:, None]  # (p, 1)

@@ -1,1 +1,1 @@
-"""Faces through a video: scan, propagate, link, smooth, and the track file."""
+"""Track faces through a video: scan, propagate, link and smooth; read and write track files."""

@@ -1,4 +1,4 @@
-"""Search the frames of a video for faces, a few frames ahead."""
+"""Detect faces in the frames of a video, prefetching a few frames."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.analysis.tracking.observations import FrameLike
-from ksame.analysis.tracking.propagate import (
-    RGB,
-    Grey,
-)
+from ksame.analysis.tracking.propagate import RGB, Grey
 from ksame.core.boxes import Boxes
 from ksame.core.parallel import prefetch, prefetch_count, submit
 from ksame.models.detectors import (
@@ -30,23 +27,15 @@ from ksame.models.detectors import (
 
 __all__ = []
 
-
-SEARCH_SIDE_PX = 640  # px: the longest side at which each picture is searched
-QUICK_SEARCH_INTERVAL, THOROUGH_SEARCH_INTERVAL = (
-    2,
-    25,
-)  # pictures from one quick search to the next, and from one thorough search to the next
-SCENE_CHANGE_GREY_LEVELS = (
-    20.0  # mean difference of two thumbnails, in grey levels, that means haste or another scene
-)
-SURE_UPRIGHT_SCORE = 0.8  # score from which a face is surely upright
-SEARCH_AHEAD_FRAMES = (
-    12  # pictures that are searched ahead: a thorough search takes as long as following through ten
-)
+SEARCH_SIDE_PX = 640  # longer side at which every frame is searched
+QUICK_SEARCH_INTERVAL, THOROUGH_SEARCH_INTERVAL = 2, 25  # frames from one search of a kind to the next
+SCENE_CHANGE_GREY_LEVELS = 20.0  # mean difference of two thumbnails that means fast motion or another scene
+SURE_UPRIGHT_SCORE = 0.8  # detection score above which rotated searches are skipped
+SEARCH_AHEAD_FRAMES = 12  # frames searched ahead: a thorough search takes as long as tracking through ten
 
 
 class _SearchedFrame(NamedTuple):
-    """One picture on its way: what a worker found in it."""
+    """A frame with its detections."""
 
     number: int
     rgb: RGB
@@ -57,7 +46,7 @@ class _SearchedFrame(NamedTuple):
 
 
 def _search_frames(frames: Iterable[FrameLike], threads: int) -> Iterator[_SearchedFrame]:
-    """Yield the pictures with what the detectors find, searched a few ahead."""
+    """Yield frames with their detections, searched a few frames ahead."""
     waiting: deque[tuple[Future[_SearchedFrame], float]] = deque()
     last = 0.0
     with ThreadPoolExecutor(threads) as pool:
@@ -74,7 +63,7 @@ def _search_frames(frames: Iterable[FrameLike], threads: int) -> Iterator[_Searc
 
 
 def _reduce_frames(frames: Iterable[FrameLike]) -> Iterator[tuple[FrameLike, RGB, Grey, float]]:
-    """Yield each picture, the same reduced, that in grey, and how much it differs from the one before."""
+    """Yield each frame, its reduced version in colour and grey, and its change from the previous one."""
     thumb: NDArray[np.float32] | None = None
     for frame in frames:
         small = resize_image(frame.rgb, min(1.0, SEARCH_SIDE_PX / max(frame.rgb.shape[:2])))
@@ -84,7 +73,7 @@ def _reduce_frames(frames: Iterable[FrameLike]) -> Iterator[tuple[FrameLike, RGB
 
 
 def _thumbnail_change(before: NDArray[np.float32], now: NDArray[np.float32]) -> float:
-    """Return by how many grey levels two thumbnails differ, negative if by their light alone."""
+    """Return the mean difference of two thumbnails in grey levels, negative if only the light differs."""
     a, b = before - before.mean(), now - now.mean()
     alike = (a * b).sum() / np.sqrt(max((a * a).sum() * (b * b).sum(), 1e-9))
     change = float(np.abs(before - now).mean())
@@ -92,9 +81,9 @@ def _thumbnail_change(before: NDArray[np.float32], now: NDArray[np.float32]) -> 
 
 
 def _decide_cut(waiting: deque[tuple[Future[_SearchedFrame], float]], last: float) -> _SearchedFrame:
-    """Return the first picture in the queue, and say whether it begins another scene.
+    """Return the first frame of the queue and decide whether it begins another scene.
 
-    A cut is one large change between small ones; a camera that is swung round makes many.
+    A cut is one large change between small ones; a panning camera causes many large changes.
     """
     change, after = waiting[0][1], waiting[1][1] if len(waiting) > 1 else 0.0
     cut = change > SCENE_CHANGE_GREY_LEVELS and change > 2 * max(abs(last), abs(after))
@@ -102,7 +91,7 @@ def _decide_cut(waiting: deque[tuple[Future[_SearchedFrame], float]], last: floa
 
 
 def _search_frame(index: int, rgb: RGB, small: RGB, grey: Grey, change: float) -> _SearchedFrame:
-    """Search one picture: thoroughly now and then or in a new scene, quickly every second time."""
+    """Search a frame: thoroughly at intervals or in a new scene, quickly every second frame."""
     boxes = Boxes.none()
     if change > SCENE_CHANGE_GREY_LEVELS or index % THOROUGH_SEARCH_INTERVAL == 0:
         boxes = _search_thoroughly(rgb, small)
@@ -113,14 +102,14 @@ def _search_frame(index: int, rgb: RGB, small: RGB, grey: Grey, change: float) -
 
 
 def _search_thoroughly(rgb: RGB, small: RGB) -> Boxes:
-    """Search a picture with two detectors up to 1280 px; where no face is sure, also turned."""
+    """Search a frame with two detectors up to 1280 px; if no face is certain, also rotated."""
     view = resize_image(rgb, min(1.0, 2 * SEARCH_SIDE_PX / max(rgb.shape[:2])))
     ratio, fine = (np.array(rgb.shape[1::-1]) / x.shape[1::-1] for x in (small, view))
     quick, other = (DETECTORS[name][0] for name in ("yunet", "blazeface"))
     beside = submit(partial(two_pass_detect, other, view))
     found = [two_pass_detect(quick, small).moved(lambda p: p * ratio)]
     if view.shape != small.shape:
-        height, width = (side + -side % 32 for side in small.shape[:2])  # what the network pads it to
+        height, width = (side + -side % 32 for side in small.shape[:2])  # padded size of the network's input
         found.append(detect_in_tiles(quick, view, height, width).moved(lambda p: p * fine))
     found.append(beside.result().moved(lambda p: p * fine))
     sure = any((boxes.score >= SURE_UPRIGHT_SCORE).any() for boxes in found)

@@ -1,4 +1,4 @@
-"""Where a face is in every picture of its track, seen or not."""
+"""Interpolate the boxes of a face over every frame of its track."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ __all__ = ["box_speed", "interpolate", "track_boxes", "union_boxes"]
 
 
 def interpolate(values: FloatArray, at: NDArray[np.intp], count: int) -> FloatArray:
-    """Return rows (count, d) that pass through values (n, d) at some places, straight between them.
-
-    Before the first and after the last they stay as they are.
-    """
+    """Interpolate values (n, d) at some positions linearly to rows (count, d), constant beyond the ends."""
     t = np.arange(count)
     right = np.clip(np.searchsorted(at, t), 0, len(at) - 1)
     left = np.clip(np.searchsorted(at, t, side="right") - 1, 0, len(at) - 1)
@@ -27,10 +24,11 @@ def interpolate(values: FloatArray, at: NDArray[np.intp], count: int) -> FloatAr
 def track_boxes(
     box: FloatArray, at: NDArray[np.intp], count: int, good: NDArray[np.bool_], seen: NDArray[np.bool_]
 ) -> FloatArray:
-    """Return a box for every picture: where the face was seen, or wherever it may have gone meanwhile.
+    """Return a box for every frame that covers the observed face, or where it may be between observations.
 
-    It is as large as the face was around then, for half a face behind a post has half a box. Away from
-    sightings it moves on as the nearest ones did, and grows with every picture, up to 2.5 times its side.
+    The box has at least the size of the face in nearby frames, because an occluded face has a smaller box.
+    Away from observations it moves at the speed of the nearest one and grows with every frame, up to 2.5
+    times its side.
     """
     region, t = interpolate(box, at, count), np.arange(count)
     side = (region[:, 2:] - region[:, :2]).max(axis=1)
@@ -38,11 +36,11 @@ def track_boxes(
         size = (box[good, 2:] - box[good, :2]).max(axis=1)
         side = np.maximum(side, maximum_filter1d(np.interp(t, at[good], size), 13, mode="nearest"))
     pace = box_speed(box, at)
-    for where, end in ((t < at[0], 0), (t > at[-1], -1)):  # beyond both ends it goes on
+    for where, end in ((t < at[0], 0), (t > at[-1], -1)):  # extrapolate beyond both ends
         region[where] += np.tile((t[where] - at[end])[:, None] * pace[end], 2)
     nearest = _nearest(at, t)
     step = np.linalg.norm(pace, axis=1)[nearest]
-    unknown = np.abs(at[nearest] - t)  # pictures from any sighting, and from one that a detector made
+    unknown = np.abs(at[nearest] - t)  # frames from any observation, and from one by a detector
     unseen = np.abs(at[good | seen][_nearest(at[good | seen], t)] - t)
     grow = np.minimum(0.05 * side * unseen + 0.5 * step * unknown, 0.75 * side)
     half = np.maximum(region[:, 2:] - region[:, :2], side[:, None]) / 2 + grow[:, None]
@@ -51,14 +49,14 @@ def track_boxes(
 
 
 def _nearest(at: NDArray[np.intp], t: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the row of the place nearest to each t; the places are in order."""
+    """Return the row of the position nearest to each t; positions are sorted."""
     after = np.clip(np.searchsorted(at, t), 1, len(at) - 1) if len(at) > 1 else np.zeros(len(t), np.intp)
     before = np.maximum(after - 1, 0)
     return np.where(np.abs(at[before] - t) <= np.abs(at[after] - t), before, after)
 
 
 def box_speed(box: FloatArray, at: NDArray[np.intp]) -> FloatArray:
-    """Return how far the middle of a box moves in one picture, (n, 2), over a few sightings."""
+    """Return the speed of a box's centre in px per frame, (n, 2), averaged over a few observations."""
     if len(at) == 1:
         return np.zeros((1, 2))
     centre = (box[:, :2] + box[:, 2:]) / 2
@@ -68,5 +66,5 @@ def box_speed(box: FloatArray, at: NDArray[np.intp]) -> FloatArray:
 
 
 def union_boxes(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the smallest boxes (n, 4) that hold two each."""
+    """Return the smallest boxes (n, 4) that contain two boxes each."""
     return np.concatenate([np.minimum(a[:, :2], b[:, :2]), np.maximum(a[:, 2:], b[:, 2:])], axis=1)

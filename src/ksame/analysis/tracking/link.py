@@ -1,4 +1,4 @@
-"""Which chains of sightings are one face: those that follow each other, and nothing speaks against it."""
+"""Link tracklets of one face that follow each other in time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = [
     "trim_tracklet",
 ]
 
-MAX_GAP_FRAMES = 50  # pictures over which two chains can be one face
-MARGIN_FRAMES = 8  # pictures by which a track goes on before its first and after its last sighting
+MAX_GAP_FRAMES = 50  # longest gap over which two tracklets are linked
+MARGIN_FRAMES = 8  # frames by which a track extends before its first and after its last observation
 
 
 def trim_tracklet(s: Observations, name: int) -> NDArray[np.intp]:
-    """Return the rows of a chain up to the last in which somebody saw it: it was only carried after that."""
+    """Return the rows of a tracklet up to its last detection, after which it was only extrapolated."""
     mine = np.flatnonzero(s.chain == name)
     found = np.flatnonzero((s.score[mine] > 0) | (s.presence[mine] >= MIN_PRESENCE))
     return mine[: found[-1] + 1]
@@ -36,7 +36,7 @@ def trim_tracklet(s: Observations, name: int) -> NDArray[np.intp]:
 def link_tracklets(
     s: Observations, rows: dict[int, NDArray[np.intp]], same: float | None
 ) -> list[NDArray[np.intp]]:
-    """Return the rows of each track: chains that follow each other, nearest in time first."""
+    """Return the rows of each track: tracklets linked over gaps, shortest gaps first."""
     code = {name: mean_observation_code(s, mine) for name, mine in rows.items()}
     pairs = []
     for a, b in permutations(rows, 2):
@@ -65,35 +65,35 @@ def _crosses_cut(s: Observations, a: NDArray[np.intp], b: NDArray[np.intp]) -> b
 
 
 def _codes_agree(one: FloatArray | None, other: FloatArray | None, same: float | None, cut: bool) -> bool:
-    """Whether two chains may be one person by their codes; over a cut both must say so."""
+    """Return whether embeddings allow two tracklets to be one person; over a cut both are required."""
     if one is None or other is None or same is None:
         return not cut
     return bool(np.linalg.norm(one - other) <= same)
 
 
 def _positions_agree(s: Observations, a: NDArray[np.intp], b: NDArray[np.intp]) -> bool:
-    """Whether the face that chain b begins with may be where chain a's went, and stayed in the picture."""
+    """Return whether tracklet b may continue tracklet a by position and size, within the frame."""
     box, gap = s.xyxy[[a[-1], b[0]]].astype(np.float64), int(s.frame[b[0]] - s.frame[a[-1]])
     side, centre = (box[:, 2:] - box[:, :2]).max(axis=1), (box[:, :2] + box[:, 2:]) / 2
     ahead = box_speed(s.xyxy[a[-8:]], s.frame[a[-8:]])[-1]
     back = box_speed(s.xyxy[b[:8]], s.frame[b[:8]])[0]
-    if gap > MARGIN_FRAMES:  # a face that left the picture needs no cover until it comes back
+    if gap > MARGIN_FRAMES:  # a face that left the frame needs no cover until it returns
         middle = centre + gap / 2 * np.stack([ahead, -back])
         if (middle < 0).any() or (middle > [s.width, s.height]).any():
             return False
     far, reach = float(np.linalg.norm(centre[1] - centre[0])), min(3.0, 0.5 + 0.1 * gap)
-    if max(s.presence[a].max(), s.presence[b].max()) < MIN_PRESENCE:  # two hands that were taken for faces?
+    if max(s.presence[a].max(), s.presence[b].max()) < MIN_PRESENCE:  # possibly false detections of hands
         reach = min(reach, 1.0)
     return bool(far <= side.max() * reach and side.max() < 2.5 * side.min())
 
 
 def mean_observation_code(sightings: Observations, rows: NDArray[np.intp]) -> FloatArray | None:
-    """Return the mean code of some sightings; None if none has one."""
+    """Return the mean embedding of some observations; None if none has one."""
     return mean_code([code for row in rows if (code := sightings.codes[row]) is not None])
 
 
 def mean_code(codes: Sequence[FloatArray]) -> FloatArray | None:
-    """Return the mean direction of codes, as long as they are on average; None of none."""
+    """Return the mean direction of codes, scaled to their mean length; None without codes."""
     if not codes:
         return None
     stack = np.stack(codes).astype(np.float64)

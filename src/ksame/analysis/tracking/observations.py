@@ -1,4 +1,4 @@
-"""What was observed of faces in a video, as parallel arrays."""
+"""Observations of faces in a video, as parallel arrays."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.analysis.tracking.mesh_store import Meshes
-from ksame.analysis.tracking.propagate import (
-    RGB,
-)
+from ksame.analysis.tracking.propagate import RGB
 from ksame.core.arrays import FloatArray
 from ksame.core.errors import UsageError
 from ksame.core.geometry import MESH
@@ -21,15 +19,15 @@ __all__ = ["EmbedCallback", "FrameLike", "Observations"]
 
 
 EmbedCallback = Callable[[RGB, FloatArray], FloatArray]
-"""From a picture and meshes (n, 468, 2) to codes (n, d)."""
+"""Map a frame and meshes (n, 468, 2) to embeddings (n, d)."""
 
 
 class FrameLike(Protocol):
-    """One picture of a video; ``io.ClipFrame`` is one."""
+    """A frame of a video, such as ``io.ClipFrame``."""
 
     @property
     def index(self) -> int:
-        """Its number, from 0."""
+        """The number of the frame, from 0."""
 
     @property
     def rgb(self) -> RGB:
@@ -38,28 +36,28 @@ class FrameLike(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """n sightings of faces as parallel arrays, in the order of pictures.
+    """n observations of faces as parallel arrays, in the order of frames.
 
     Parameters
     ----------
     width, height, frames : int
-        Size and number of the pictures.
+        Size and number of the frames.
     cuts : (c,) int
-        Pictures that begin another scene.
+        Frames that begin another scene.
     frame : (n,) int
-        The picture.
+        Number of the frame.
     chain : (n,) int
-        Sightings of one chain were followed from picture to picture: they are one face.
+        Number of the tracklet: its observations were propagated from frame to frame and are one face.
     xyxy : (n, 4) float32
-        What the face takes up: the detector's box and the mesh with its forehead.
+        Extent of the face: the detector's box united with the mesh and its forehead.
     score : (n,) float32
-        The detector's confidence; 0 where the face was only followed.
+        The detector's confidence; 0 where the face was only propagated.
     shape : (n, 468, 2) int16
-        The mesh, an array or on a shelf; ``unpack`` gives it in pixels.
+        The packed mesh, an array or in a store; ``unpack_meshes`` returns pixels.
     presence : (n,) float32
-        How surely the mesh is a face, in [0, 1].
+        Confidence that the mesh is a face, in [0, 1].
     codes : tuple of ((d,) array or None)
-        What a recogniser made of a few good views.
+        A recogniser's embeddings of a few good views.
     """
 
     width: int
@@ -82,8 +80,8 @@ class Observations:
             if getattr(self, name).shape != wanted:
                 raise UsageError(f"{name} must be {wanted}. Got {getattr(self, name).shape}.")
         if len(self.codes) != n:
-            raise UsageError(f"codes must have one entry per sighting: {n}. Got {len(self.codes)}.")
+            raise UsageError(f"codes must have one entry per observation: {n}. Got {len(self.codes)}.")
 
     def __len__(self) -> int:
-        """Return the number of sightings."""
+        """Return the number of observations."""
         return len(self.frame)

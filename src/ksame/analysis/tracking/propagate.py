@@ -1,4 +1,4 @@
-"""One face in one picture, looked for where the picture before says: by its mesh and its surroundings."""
+"""Propagate a face from frame to frame by its mesh and the motion of its surroundings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ksame.core.geometry import (
     MESH,
     SKIN_POINTS,
     crop,
+    eye_distance_and_turn,
     five_points,
     mean_mesh,
     similarity,
@@ -29,7 +30,6 @@ __all__ = [
     "Tracklet",
     "detect_near",
     "estimate_motion",
-    "eye_distance_and_turn",
     "find_mesh_in_box",
     "fit_by_five_points",
     "fit_mesh_to_box",
@@ -45,44 +45,39 @@ __all__ = [
 
 RGB = NDArray[np.uint8]  # (h, w, 3)
 Grey = NDArray[np.uint8]  # (h, w)
-MIN_PRESENCE = 0.5  # presence from which a mesh is believed
-MIN_DRAWN_PRESENCE = (
-    0.99  # presence from which a face is drawn: above 0.9999 in the open, 0.5 to 0.99 behind a post
-)
-MIN_DRAWN_EYE_DISTANCE_PX = 8.0  # px between the eyes of a face that is drawn
-# px between the eyes of faces that the mesh network hardly takes for some, and how sure of them the detector,
-# which finds smaller ones, must be
-SMALL_EYE_DISTANCE_PX, SMALL_FACE_MIN_SCORE = 20.0, 0.85
-MESH_STEPS_PER_SIDE = 8192  # a mesh is kept in 1/8192 of its box's longer side: 1.9 kB instead of 7.5
-SKIN_VIEW_REDUCTION = 8  # times smaller than the canonical frame is a face whose skin is looked at
-# By the logarithm of its light, and by the share of a colour in it, a spot is no skin; of 17 as many are so
-# where a face is half behind something: 2 where hair falls into it, or on one in the half light of a hood.
+MIN_PRESENCE = 0.5  # for a mesh to count as a face
+MIN_DRAWN_PRESENCE = 0.99  # for a face to be drawn: above 0.9999 if unoccluded, 0.5 to 0.99 if occluded
+MIN_DRAWN_EYE_DISTANCE_PX = 8.0  # for a face to be drawn
+SMALL_EYE_DISTANCE_PX = 20.0  # below it, the mesh network often misses a face
+SMALL_FACE_MIN_SCORE = 0.85  # detection score of such faces, which the detector does find
+MESH_STEPS_PER_SIDE = 8192  # resolution of a packed mesh in its box: 1.9 kB instead of 7.5
+SKIN_VIEW_REDUCTION = 8  # factor by which the canonical frame is reduced to sample skin
+# Limits of log light and of colour share by which a spot differs from skin, and number of 17 spots above them
+# in a half occluded face: 2 are with hair in the face, or in the half shade of a hood.
 OCCLUSION_THRESHOLDS, OCCLUDED_SPOTS_MAX = (0.5, 0.05), 4
-FRONTAL_TURN_MAX = (
-    0.3  # how far a head is turned at most whose turn nobody sees: see ``eye_distance_and_turn``
-)
-OUTSIDE_SHARE_MAX = 0.25  # the share of a mesh that may be outside the picture
-OUTSIDE_PRESENCE_MAX = 0.9  # the presence of such a face at most: it is followed, not drawn
-CODE_INTERVAL_FRAMES = 15  # pictures between two codes of a chain
+FRONTAL_TURN_MAX = 0.3  # of a head that appears frontal: see ``eye_distance_and_turn``
+OUTSIDE_SHARE_MAX = 0.25  # share of a mesh that may be outside the frame
+OUTSIDE_PRESENCE_MAX = 0.9  # presence of a face further outside: it is tracked, not drawn
+CODE_INTERVAL_FRAMES = 15  # frames between two embeddings of a tracklet
 
 
 @dataclass(eq=False)
 class Tracklet:
-    """A face that is being followed."""
+    """A face that is being tracked."""
 
     name: int
-    mesh: FloatArray  # (468, 2): where it was last
-    frame: int  # when
-    speed: FloatArray = field(default_factory=lambda: np.zeros(2))  # px a picture
-    sure: bool = False  # whether the mesh was a face when it was last looked for
-    firm: bool = False  # whether it ever was
-    lost: int = 0  # pictures since it was found
-    meshed: int = -CODE_INTERVAL_FRAMES  # when the mesh was last looked for around a detection
-    coded: int = -CODE_INTERVAL_FRAMES  # when it was last shown to the recogniser
+    mesh: FloatArray  # (468, 2) in its last frame
+    frame: int  # its last frame
+    speed: FloatArray = field(default_factory=lambda: np.zeros(2))  # px per frame
+    sure: bool = False  # whether the last mesh was a face
+    firm: bool = False  # whether any mesh was a face
+    lost: int = 0  # frames since it was found
+    meshed: int = -CODE_INTERVAL_FRAMES  # frame of the last mesh predicted from a detection
+    coded: int = -CODE_INTERVAL_FRAMES  # frame of the last embedding
     codes: int = 0
 
     def found(self, mesh: FloatArray, frame: int, *, sure: bool) -> None:
-        """Go on from a new place."""
+        """Update the tracklet with a new mesh."""
         step = (mesh.mean(axis=0) - self.mesh.mean(axis=0)) / max(1, abs(frame - self.frame))
         self.speed = step if abs(frame - self.frame) == 1 else 0 * step
         self.mesh, self.frame, self.sure, self.lost = mesh, frame, sure, 0
@@ -117,33 +112,18 @@ def _frame_of(xyxy: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def mesh_box(mesh: FloatArray) -> FloatArray:
-    """Return the boxes (..., 4) of meshes (..., 468, 2), with the forehead."""
+    """Return the boxes (..., 4) of meshes (..., 468, 2) including the forehead."""
     ring = with_ring(mesh)[..., MESH:, :]
     return np.concatenate([ring.min(axis=-2), ring.max(axis=-2)], axis=-1)
 
 
-def eye_distance_and_turn(mesh: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the distance between the eyes and how far the head is turned, of meshes (..., 468, 2).
-
-    The turn is that of the nose tip beside the middle of the eyes, in their distance: 0 is frontal.
-    """
-    return _five_point_pose(five_points(mesh))
-
-
-def _five_point_pose(five: FloatArray) -> tuple[FloatArray, FloatArray]:
-    eyes = five[..., 1, :] - five[..., 0, :]
-    apart = np.maximum(np.linalg.norm(eyes, axis=-1), 1e-9)
-    nose = five[..., 2, :] - five[..., :2, :].mean(axis=-2)
-    return apart, np.abs((nose * eyes).sum(axis=-1)) / apart**2
-
-
 def union_box(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the smallest box (4,) that holds two."""
+    """Return the smallest box (4,) that contains two boxes."""
     return np.concatenate([np.minimum(a[:2], b[:2]), np.maximum(a[2:], b[2:])])
 
 
 def is_same_face(own: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
-    """Which of some boxes (n, 4) are the face in a box: they overlap well, or one holds most of the other."""
+    """Return which boxes (n, 4) are the face in a box: large overlap, or one contains most of the other."""
     low, high = np.maximum(own[:2], others[:, :2]), np.minimum(own[2:], others[:, 2:])
     common = np.clip(high - low, 0, None).prod(axis=1)
     area, theirs = (own[2:] - own[:2]).prod(), (others[:, 2:] - others[:, :2]).prod(axis=1)
@@ -152,7 +132,7 @@ def is_same_face(own: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
 
 
 def propagate_mesh(rgb: RGB, chain: Tracklet) -> tuple[FloatArray, float]:
-    """Return mesh and presence of a face, looked for where its last picture and its speed say."""
+    """Predict mesh and presence of a face at the position given by its last mesh and speed."""
     best = chain.mesh, 0.0
     for speed in (chain.speed, 0 * chain.speed) if chain.speed.any() else (chain.speed,):
         start = chain.mesh + speed
@@ -171,10 +151,10 @@ def propagate_mesh(rgb: RGB, chain: Tracklet) -> tuple[FloatArray, float]:
 
 
 def occlusion_presence(rgb: RGB, mesh: FloatArray, presence: float) -> float:
-    """Return the presence of a face, or less than it takes to be drawn if much of the face cannot be seen.
+    """Return the presence of a face, limited below ``MIN_DRAWN_PRESENCE`` if much of it is occluded.
 
-    The network is sure of half a face behind a post or at the picture's edge, and guesses the other half.
-    Behind a post the skin is lighter or darker by far and of another colour: a shadow has the skin's own.
+    The network is certain of a half face behind an occluder or at the frame's edge, and guesses the other
+    half. Occluders differ from skin in light and in colour; shadows differ in light only.
     """
     if ((mesh < 0) | (mesh >= rgb.shape[1::-1])).any(axis=1).mean() > OUTSIDE_SHARE_MAX:
         return min(presence, OUTSIDE_PRESENCE_MAX)
@@ -189,11 +169,11 @@ def occlusion_presence(rgb: RGB, mesh: FloatArray, presence: float) -> float:
 
 
 def fit_by_five_points(rgb: RGB, found: Boxes, mesh: FloatArray, presence: float) -> tuple[FloatArray, float]:
-    """Return mesh and presence of a face; of a small one, by the five points that the detector is sure of.
+    """Return mesh and presence of a face; for a small face, the mean mesh fitted to the detector's points.
 
-    So that it can be drawn: at that size the mean mesh is as good as one's own.
+    Small faces can then be drawn: at their size the mean mesh is as good as their own.
     """
-    apart, turn = _five_point_pose(found.five[0])
+    apart, turn = eye_distance_and_turn(found.five[0])
     small = MIN_DRAWN_EYE_DISTANCE_PX <= apart < SMALL_EYE_DISTANCE_PX and turn < FRONTAL_TURN_MAX
     if presence >= MIN_DRAWN_PRESENCE or found.score[0] < SMALL_FACE_MIN_SCORE or not small:
         return mesh, presence
@@ -202,19 +182,19 @@ def fit_by_five_points(rgb: RGB, found: Boxes, mesh: FloatArray, presence: float
 
 
 def fit_mesh_to_box(mesh: FloatArray, xyxy: FloatArray) -> FloatArray:
-    """Return a mesh moved and scaled onto a box."""
+    """Move and scale a mesh to fit a box."""
     low, high = mesh.min(axis=0), mesh.max(axis=0)
     scale = float(np.sqrt((xyxy[2:] - xyxy[:2]).prod() / max(float((high - low).prod()), 1.0)))
     return np.asarray((mesh - (low + high) / 2) * scale + (xyxy[:2] + xyxy[2:]) / 2)
 
 
 def find_mesh_in_box(rgb: RGB, mesh: FloatArray, xyxy: FloatArray) -> tuple[FloatArray, float]:
-    """Return mesh and presence of a face, looked for by an earlier mesh of it moved into a box."""
+    """Predict mesh and presence of a face in a box, starting from an earlier mesh of it."""
     return propagate_mesh(rgb, Tracklet(0, fit_mesh_to_box(mesh, xyxy), 0))
 
 
 def estimate_motion(before: Grey, now: Grey, xyxy: FloatArray) -> FloatArray | None:
-    """Return the similarity (2, 3) by which most of what is in and around a box has moved, if it has one."""
+    """Estimate the similarity (2, 3) of the motion in and around a box; None if it is inconsistent."""
     centre, half = (xyxy[:2] + xyxy[2:]) / 2, xyxy[2:] - xyxy[:2]  # twice the box
     size = before.shape[1::-1]
     low = np.clip(centre - half, 0, size).astype(int)
@@ -238,7 +218,7 @@ def estimate_motion(before: Grey, now: Grey, xyxy: FloatArray) -> FloatArray | N
 
 
 def is_within_reach(chain: Tracklet, xyxy: FloatArray) -> bool:
-    """Whether a box may be the face of a chain that was lost some pictures ago."""
+    """Return whether a box may be the face of a tracklet that was lost some frames ago."""
     own = mesh_box(chain.mesh)
     side, other = (own[2:] - own[:2]).max(), (xyxy[2:] - xyxy[:2]).max()
     far = float(np.linalg.norm((own[:2] + own[2:] - xyxy[:2] - xyxy[2:]) / 2))
@@ -246,10 +226,10 @@ def is_within_reach(chain: Tracklet, xyxy: FloatArray) -> bool:
 
 
 def detect_near(rgb: RGB, chain: Tracklet) -> Boxes:
-    """Return the face that a detector finds near a lost one, upright or turned to one side; or none.
+    """Detect a lost face near its last position, upright or rotated to one side; return it or none.
 
-    Where the first one is silent the second is asked, upright only: turned it alone found 1 face in 114.
-    Turned to the other side it is looked for next time.
+    The second detector runs only if the first finds nothing, and only upright: rotated, it alone found 1
+    face in 114. The other direction of rotation is tried next time.
     """
     own = mesh_box(chain.mesh)
     centre, side = (own[:2] + own[2:]) / 2, float((own[2:] - own[:2]).max())
@@ -266,7 +246,7 @@ def detect_near(rgb: RGB, chain: Tracklet) -> Boxes:
 
 
 def _upright(seen: Boxes, matrix: FloatArray) -> Boxes:
-    """Return boxes of a turned view as boxes of the picture, of the same size around the same middle."""
+    """Return boxes of a rotated view as boxes of the frame, of the same size and centre."""
     back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
     half = (seen.xyxy[:, 2:] - seen.xyxy[:, :2]) / 2 * np.sqrt(abs(np.linalg.det(back[:, :2])))
     centre = transform(back, (seen.xyxy[:, :2] + seen.xyxy[:, 2:]) / 2)

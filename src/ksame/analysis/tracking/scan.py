@@ -1,8 +1,8 @@
-"""The first pass over a video: every face in every picture, followed from one picture to the next.
+"""Scan a video: find every face in every frame by detection and propagation.
 
-A small network looks at every second picture, reduced; in between, and where it is silent, the mesh of
-the picture before says where to look, at any roll. Once a second, and after a cut, two detectors search
-the whole picture. A face that appears is also followed backwards, through the last pictures.
+A small detector runs on every second frame, reduced; in between, and where it finds nothing, the mesh of
+the previous frame gives the position, at any roll. Once a second, and after a cut, two detectors search
+the whole frame. A new face is also propagated backwards through the last frames.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from ksame.analysis.tracking.propagate import (
     Tracklet,
     detect_near,
     estimate_motion,
-    eye_distance_and_turn,
     fit_by_five_points,
     fit_mesh_to_box,
     is_same_face,
@@ -40,21 +39,19 @@ from ksame.analysis.tracking.propagate import (
 )
 from ksame.core.arrays import FloatArray
 from ksame.core.boxes import Boxes
-from ksame.core.geometry import MESH, transform
+from ksame.core.geometry import MESH, eye_distance_and_turn, transform
 from ksame.core.parallel import submit
 from ksame.models.landmarks import predict_meshes
 
 __all__ = ["scan_video"]
 
-MIN_NEW_FACE_SCORE = (
-    0.65  # score from which a detector alone is believed: it takes hands for faces below that
-)
-LOOK_BACK_FRAMES = 48  # pictures through which a new face is followed backwards
-LOST_FRAMES_MAX = 50  # pictures for which a lost face is looked for
-CODES_PER_TRACKLET = 8  # codes of a chain at most
+MIN_NEW_FACE_SCORE = 0.65  # of a detection without a mesh: below it hands are detected as faces
+LOOK_BACK_FRAMES = 48  # frames through which a new face is propagated backwards
+LOST_FRAMES_MAX = 50  # frames for which a lost face is searched
+CODES_PER_TRACKLET = 8  # greatest number of embeddings
 
 
-# One sighting without its mesh, which is put away; an hour of one face has 90,000
+# One observation without its mesh, which is in the store; an hour of one face has 90,000
 _ROW = np.dtype([("frame", "i4"), ("chain", "i4"), ("xyxy", "f4", 4), ("score", "f4"), ("presence", "f4")])
 
 
@@ -65,18 +62,18 @@ def scan_video(
     threads: int = 2,
     progress: Callable[[int], None] | None = None,
 ) -> Observations:
-    """Return every face in every picture of a video; pictures are looked at one by one and let go.
+    """Return every face in every frame of a video; frames are processed one by one and not kept.
 
     Parameters
     ----------
-    frames : iterable of pictures
-        Those of ``io.read_frames``, in order.
+    frames : iterable of frames
+        As ``io.read_frames`` yields them, in order.
     embed : callable, optional
-        A recogniser, for a few good views of each face; its codes stay in memory.
+        A recogniser, for a few good views of each face; its embeddings stay in memory.
     threads : int
-        Workers that search pictures ahead. The result does not depend on their number.
+        Workers that search frames ahead. The result does not depend on their number.
     progress : callable, optional
-        Told how many pictures were seen.
+        Called with the number of frames processed.
 
     Examples
     --------
@@ -95,25 +92,25 @@ def scan_video(
 
 
 class _VideoScanner:
-    """What is known while the pictures go by."""
+    """The state of a scan."""
 
     def __init__(self, embed: EmbedCallback | None) -> None:
         self.embed = embed
         self.rows = bytearray()  # each as in _ROW
         self.meshes = MeshStore()
         self.codes: dict[int, Future[FloatArray]] = {}  # by the numbers of rows
-        self.chains: list[Tracklet] = []  # those that are followed or looked for
+        self.chains: list[Tracklet] = []  # tracked or lost
         self.names = 0
         self.past: deque[tuple[int, RGB, Grey]] = deque(
             maxlen=LOOK_BACK_FRAMES
         )  # reduced, since the last cut
-        self.places: dict[int, list[tuple[int, FloatArray]]] = {}  # chains and boxes of those pictures
+        self.places: dict[int, list[tuple[int, FloatArray]]] = {}  # tracklets and boxes of those frames
         self.cuts: list[int] = []
         self.size = (0, 0)
         self.count = 0
 
     def look(self, seen: _SearchedFrame) -> None:
-        """Follow what is known, then take up what is new."""
+        """Process a frame: propagate known faces, then add new ones."""
         self.size, self.count = (seen.rgb.shape[1], seen.rgb.shape[0]), seen.number + 1
         if seen.cut:
             self.cuts.append(seen.number)
@@ -130,7 +127,7 @@ class _VideoScanner:
         self.places.pop(seen.number - LOOK_BACK_FRAMES, None)
 
     def _follow(self, seen: _SearchedFrame, chain: Tracklet) -> bool:
-        """Look for a face by its mesh; note it with the detector's word on it, if that was asked."""
+        """Propagate a face by its mesh and record it with matching detections; return whether found."""
         if not chain.sure or chain.lost:
             return False
         mesh, presence = propagate_mesh(seen.rgb, chain)
@@ -146,7 +143,7 @@ class _VideoScanner:
         return True
 
     def _meet(self, seen: _SearchedFrame, lost: list[Tracklet]) -> None:
-        """Take up lost faces again where a detector sees them, and new ones; carry the others along."""
+        """Resume lost faces at detections, add new faces and extrapolate the others."""
         for chain in lost:
             free = [
                 row for row in range(len(seen.boxes)) if not self._taken(seen.number, seen.boxes.xyxy[row])
@@ -160,7 +157,7 @@ class _VideoScanner:
                 self.chains.append(Tracklet(self.names, np.zeros((MESH, 2)), seen.number))
                 self.names += 1
                 self._begin(seen, seen.boxes[[row]], self.chains[-1])
-        looked = False  # one closer look a picture: it is the slowest thing here
+        looked = False  # at most one local detection per frame: it is the slowest step
         for chain in lost:
             if chain.frame == seen.number and not chain.lost:
                 continue
@@ -171,10 +168,10 @@ class _VideoScanner:
                     self._begin(seen, found, chain)
 
     def _begin(self, seen: _SearchedFrame, found: Boxes, chain: Tracklet) -> None:
-        """Begin or go on with a chain from a detection; then look back."""
+        """Start or resume a tracklet from a detection, then propagate it backwards."""
         own, score, until = found.xyxy[0], float(found.score[0]), chain.frame - chain.lost
         if not chain.firm and 0 < seen.number - chain.meshed < 8:
-            # a face that had no mesh a moment ago has none now: small or turned away
+            # a face without a mesh a few frames ago has none now: it is small or turned away
             place, seems = fit_by_five_points(seen.rgb, found, fit_mesh_to_box(chain.mesh, own), 0.0)
             chain.found(place, seen.number, sure=False)
             self._note(seen, chain, own, score, seems)
@@ -195,7 +192,7 @@ class _VideoScanner:
             self._carry_back(seen, chain)
 
     def _carry(self, seen: _SearchedFrame, chain: Tracklet) -> None:
-        """Move a face that nobody sees along with what is around it."""
+        """Extrapolate an undetected face by the motion of its surroundings."""
         chain.lost += 1
         ratio = np.array(seen.rgb.shape[1::-1]) / seen.small.shape[1::-1]
         move = estimate_motion(self.past[-1][2], seen.grey, mesh_box(chain.mesh) / np.tile(ratio, 2))
@@ -210,7 +207,7 @@ class _VideoScanner:
             self._add(seen.number, chain.name, mesh_box(chain.mesh), 0.0, chain.mesh, 0.0, None)
 
     def _carry_back(self, seen: _SearchedFrame, chain: Tracklet) -> None:
-        """Move a new face without a mesh back to the last thorough search: it may have been there since."""
+        """Extrapolate a new face without a mesh back to the last thorough search."""
         mesh, later = chain.mesh, seen.grey
         ratio = np.array(seen.rgb.shape[1::-1]) / seen.small.shape[1::-1]
         for number, _, grey in list(reversed(self.past))[: THOROUGH_SEARCH_INTERVAL - 1]:
@@ -223,12 +220,12 @@ class _VideoScanner:
             self._add(number, chain.name, mesh_box(mesh), 0.0, mesh, 0.0, None)
 
     def _inside(self, chain: Tracklet) -> bool:
-        """Whether the middle of a face, or of where it should be, is still in the picture."""
+        """Return whether the centre of a face is still in the frame."""
         middle = chain.mesh.mean(axis=0)
         return not chain.lost or bool(((middle > 0) & (middle < self.size)).all())
 
     def _look_back(self, seen: _SearchedFrame, chain: Tracklet, until: int) -> None:
-        """Follow a face backwards through the pictures in memory, as far as it was last seen."""
+        """Propagate a face backwards through the frames in memory, up to its last observation."""
         back = replace(chain)
         for number, small, _ in reversed(self.past):
             if until < seen.number and number <= until:
@@ -246,12 +243,12 @@ class _VideoScanner:
     def _note(
         self, seen: _SearchedFrame, chain: Tracklet, own: FloatArray, score: float, presence: float
     ) -> None:
-        """Write a sighting down, with a code if the view is good and one is due."""
+        """Record an observation, with an embedding if the view is good and one is due."""
         code = None
         due = chain.codes < CODES_PER_TRACKLET and seen.number - chain.coded >= CODE_INTERVAL_FRAMES
         if self.embed is not None and due and presence >= MIN_PRESENCE:
             apart, turn = eye_distance_and_turn(chain.mesh)
-            # a first code in any case: without one nobody knows whose face to draw
+            # always compute a first embedding: without one, the face cannot be assigned to a person
             if apart >= (16 if chain.codes else MIN_DRAWN_EYE_DISTANCE_PX) and (
                 turn < 0.3 or not chain.codes
             ):
@@ -277,15 +274,15 @@ class _VideoScanner:
         self.places[index].append((name, own))
 
     def _taken(self, index: int, xyxy: FloatArray, *, but: int = -1) -> bool:
-        """Whether a box is a face that this picture has already, of another chain than one."""
+        """Return whether a box is a face that another tracklet already has in a frame."""
         others = (place for name, place in self.places[index] if name != but)
         return any(bool(is_same_face(place, xyxy[None])[0]) for place in others)
 
     def result(self) -> Observations:
-        """Return the sightings in the order of pictures."""
+        """Return the observations in the order of frames."""
         rows = np.frombuffer(self.rows, _ROW)
         order = np.lexsort((rows["score"], rows["presence"], rows["chain"], rows["frame"]))
-        # a picture in which a face was carried and then found keeps the find
+        # where a face was extrapolated and then found in a frame, keep the latter
         face = rows[["frame", "chain"]][order]
         order = order[np.append(face[1:] != face[:-1], True)[: len(order)]]
         best, codes = rows[order], {row: code.result()[0] for row, code in self.codes.items()}

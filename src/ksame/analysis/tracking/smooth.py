@@ -1,4 +1,4 @@
-"""A face through time without jitter: zero-phase, calm where it rests, untouched where it moves."""
+"""Smooth meshes over time without lag: strongly at rest, not at all in motion."""
 
 from __future__ import annotations
 
@@ -13,27 +13,23 @@ from ksame.core.arrays import FloatArray
 
 __all__ = ["MAX_REACH_FRAMES", "smooth_meshes"]
 
-SMOOTHING_REACHES_FRAMES = (
-    2,
-    4,
-    8,
-)  # pictures to either side over which a mesh is smoothed where it is still
-MAX_REACH_FRAMES = 2 * SMOOTHING_REACHES_FRAMES[-1]  # pictures to either side that have a say in one
-NEIGHBOUR_DISTANCE = 0.06  # of the face's side: points within this distance move together
+SMOOTHING_REACHES_FRAMES = (2, 4, 8)  # half widths of the smoothing windows
+MAX_REACH_FRAMES = 2 * SMOOTHING_REACHES_FRAMES[-1]  # frames to either side that influence one
+NEIGHBOUR_DISTANCE = 0.06  # of the face's side: points this near are smoothed together
 
 
 def smooth_meshes(mesh: FloatArray) -> FloatArray:
-    """Return meshes (t, m, 2) without jitter and without lag.
+    """Remove jitter from meshes (t, m, 2) without lag.
 
-    The head's motion, a similarity in each picture, and the face's own are smoothed apart: a hand-held
-    camera shakes, and the face in it need not. Both follow parabolas fitted over up to eight pictures
-    to either side (Savitzky and Golay 1964), as wide as these agree with what was found within its own
-    noise: a head that rests is calm, a blink or a quick turn is left as it is.
+    The motion of the head, a similarity per frame, and that of the face within it are smoothed separately:
+    a handheld camera shakes the whole head. Both are fitted by parabolas over up to eight frames to either
+    side (Savitzky and Golay 1964), as wide as these agree with the measurement within its noise: a resting
+    head is smoothed, a blink or a quick turn is preserved.
 
     Parameters
     ----------
     mesh : (t, m, 2) array
-        Consecutive pictures.
+        Meshes of consecutive frames.
 
     Examples
     --------
@@ -52,7 +48,7 @@ def smooth_meshes(mesh: FloatArray) -> FloatArray:
     b = w.mean(axis=1, keepdims=True)
     a = (w - b) @ np.conj(z)[:, None] / (np.abs(z) ** 2).sum()  # (t, 1)
     a = np.where(np.abs(a) > 1e-3, a, 1.0)
-    face = _as_real((w - b) / a)  # (t, m, 2) as if the head stood still
+    face = _as_real((w - b) / a)  # (t, m, 2) relative to the head
     face = _smooth_points(face, _estimate_noise(face, side, 0.01), _neighbours(usual))
     head = _as_real(np.hstack([b, b + side / 2 * a]))  # (t, 2, 2): two points that move with it
     head = _smooth_points(head, _estimate_noise(head, side, 0.004), csr_array(np.full((2, 2), 0.5)))
@@ -65,14 +61,14 @@ def _as_real(points: NDArray[Any]) -> FloatArray:
 
 
 def _smooth_points(points: FloatArray, noise: float, near: csr_array) -> FloatArray:
-    """Return points (t, m, 2) smoothed as widely as their neighbours (m, m) say together."""
+    """Smooth points (t, m, 2) with window widths decided jointly with their neighbours (m, m)."""
     result = points
     for reach in SMOOTHING_REACHES_FRAMES:
         if len(points) < 2 * reach + 1:
             break
         fitted = (_parabolas(len(points), reach) @ points.reshape(len(points), -1)).reshape(points.shape)
         off = ((fitted - points) ** 2).mean(axis=2) @ near  # (t, m)
-        # the largest nearby in time: a motion is spared from its beginning to its end
+        # the maximum nearby in time: a motion is preserved from its beginning to its end
         off = maximum_filter1d(off, 2 * (reach // 2) + 1, axis=0, mode="nearest")
         trust = np.clip(2 - off / (1.5 * noise) ** 2, 0, 1)[..., None]
         result = trust * fitted + (1 - trust) * result
@@ -80,17 +76,17 @@ def _smooth_points(points: FloatArray, noise: float, near: csr_array) -> FloatAr
 
 
 def _estimate_noise(points: FloatArray, side: float, limit: float) -> float:
-    """Return the standard deviation of a coordinate about its neighbours in time, where it is calmest."""
+    """Estimate the standard deviation of a coordinate's noise from the frames of least motion."""
     bend = points[:-2] - 2 * points[1:-1] + points[2:]  # variance of white noise: 1 + 4 + 1 times its own
     by_picture = np.sqrt((bend**2).mean(axis=(1, 2)) / 6)
-    found = by_picture[by_picture > 1e-5 * side]  # what was filled in is straight
+    found = by_picture[by_picture > 1e-5 * side]  # interpolated frames have no curvature
     return side * float(np.clip(np.quantile(found, 0.25) / side if found.size else 0, 1e-4, limit))
 
 
 def _parabolas(count: int, reach: int) -> csr_array:
-    """Return (count, count) sparse: each row fits a parabola to the pictures around and gives its own place.
+    """Return a sparse (count, count) matrix that fits a parabola around each frame and evaluates it there.
 
-    Near the ends the window stays inside, and the parabola is read off beside its middle.
+    Near the ends the window stays inside, and the parabola is evaluated off its centre.
     """
     width = 2 * reach + 1
     powers = np.vander(np.arange(-reach, reach + 1), 3).astype(np.float64)  # (w, 3)
@@ -102,7 +98,7 @@ def _parabolas(count: int, reach: int) -> csr_array:
 
 
 def _neighbours(points: FloatArray) -> csr_array:
-    """Return weights (m, m) by which each point listens to those around it."""
+    """Return the weights (m, m) of each point's neighbours."""
     reach = NEIGHBOUR_DISTANCE * max(float(np.ptp(points, axis=0).max()), 1e-9)
     far = ((points[:, None] - points[None]) ** 2).sum(axis=2) / reach**2
     weight = np.where(far < 9, np.exp(-far / 2), 0)

@@ -1,7 +1,7 @@
-"""Tracks: what was seen of each face, joined over gaps, smoothed, and covered wherever there is doubt.
+"""Build tracks: observations of each face, linked over gaps, smoothed, and covered where uncertain.
 
-A track has no hole: between its first and its last sighting, and a little before and after, every
-picture has a box, whether a detector saw the face there or not.
+A track has no gaps: from slightly before its first observation to slightly after its last, every frame
+has a box, whether the face was detected there or not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from ksame.analysis.tracking.observations import Observations
 from ksame.analysis.tracking.propagate import (
     MIN_DRAWN_EYE_DISTANCE_PX,
     MIN_DRAWN_PRESENCE,
-    eye_distance_and_turn,
     mesh_box,
     pack_meshes,
     unpack_meshes,
@@ -32,7 +31,7 @@ from ksame.analysis.tracking.scan import scan_video
 from ksame.analysis.tracking.smooth import MAX_REACH_FRAMES, smooth_meshes
 from ksame.core.arrays import FloatArray
 from ksame.core.errors import UsageError
-from ksame.core.geometry import MESH
+from ksame.core.geometry import MESH, eye_distance_and_turn
 
 __all__ = [
     "STATES",
@@ -48,38 +47,38 @@ __all__ = [
 ]
 
 ReadMeshesCallback = Callable[[NDArray[np.intp]], NDArray[Any]]
-"""From rows to meshes (n, 468, 2)."""
+"""Map rows to meshes (n, 468, 2)."""
 
 STATES = ("seen", "followed", "filled", "covered")
-MAX_INTERPOLATED_FRAMES = 5  # pictures over which a mesh can be trusted that was not found but interpolated
-MIN_DRAWN_FRAMES = 3  # pictures: a face that is drawn for less than that would only flash up
-MAX_TURN = 0.5  # how far a head may be turned to be drawn: see ``propagate.eye_distance_and_turn``
+MAX_INTERPOLATED_FRAMES = 5  # longest gap over which an interpolated mesh is reliable
+MIN_DRAWN_FRAMES = 3  # a face drawn for fewer frames would flash
+MAX_TURN = 0.5  # of a head that is drawn: see ``geometry.eye_distance_and_turn``
 TOP_POINT, CHIN_POINT = 10, 152  # points of the mesh
-MIN_CODE_WIDTH_PX = 36.0  # px: the width of a face, with eyes about 16 px apart, whose code tells who it is
-SIZE_JUMP_LOG_MAX = 0.25  # logarithm of the factor by which a size may differ from those around it
+MIN_CODE_WIDTH_PX = 36.0  # width of a face (interocular distance about 16 px) whose embedding is reliable
+SIZE_JUMP_LOG_MAX = 0.25  # log ratio by which a size may differ from the median of nearby frames
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """One face through consecutive pictures.
+    """A face in consecutive frames.
 
     Parameters
     ----------
     start : int
-        The first picture.
+        The first frame.
     box : (t, 4) float
-        What must be replaced or covered in each picture: left, top, right, bottom. It may reach over
-        the picture's edge.
+        The region to replace or cover in each frame: left, top, right, bottom. It may extend beyond the
+        frame.
     state : (t,) str
-        ``seen`` by a detector, ``followed`` by its mesh, ``filled`` in over a short gap: these can be
+        ``seen`` by a detector, ``followed`` by its mesh, or ``filled`` over a short gap: these can be
         drawn, see ``drawn``. ``covered``: there may be a face that cannot be drawn well, so cover it.
     shape : (t, 468, 2) int16
-        The smoothed mesh in steps of its box, an array or on a shelf; ``mesh`` gives pixels. 0 throughout
-        where it is not known.
+        The smoothed mesh in steps of its box, an array or in a store; ``mesh`` returns pixels. All 0 where
+        it is not known.
     code : (d,) float, optional
-        The mean code of a recogniser; None if there was no good view.
+        The mean embedding by a recogniser; None without a good view.
     person : str
-        Who it is; empty if nobody said so.
+        Name of the person; empty if not known.
     keep : bool
         Whether this face stays visible.
     """
@@ -102,44 +101,44 @@ class Track:
             )
         unknown = set(self.state.tolist()) - set(STATES)
         if unknown:
-            raise UsageError(f"A state is one of {', '.join(STATES)}. Got {min(unknown)!r}.")
+            raise UsageError(f"state must be one of {', '.join(STATES)}. Got {min(unknown)!r}.")
 
     def __len__(self) -> int:
-        """Return the number of pictures."""
+        """Return the number of frames."""
         return len(self.state)
 
     @property
     def frames(self) -> range:
-        """The pictures it is in."""
+        """The frames of the track."""
         return range(self.start, self.start + len(self))
 
     def mesh(self, frame: int) -> FloatArray:
-        """Return the mesh (468, 2) in one picture."""
+        """Return the mesh (468, 2) in one frame."""
         return unpack_meshes(self.shape[frame - self.start], self.box[frame - self.start])
 
     def meshes(self) -> FloatArray:
-        """Return the mesh (t, 468, 2) in every picture."""
+        """Return the meshes (t, 468, 2) in all frames."""
         return unpack_meshes(self.shape[:], self.box)
 
     @cached_property
     def drawn(self) -> NDArray[np.bool_]:
-        """In which pictures a new face can be drawn: where its mesh is known."""
+        """The frames in which a new face can be drawn, because the mesh is known."""
         known = [some.any(axis=(1, 2)) for some in iterate_chunks(self.shape)]
         return np.asarray((self.state != "covered") & np.concatenate(known))
 
 
 def build_tracks(sightings: Observations, *, same: float | None = None) -> tuple[Track, ...]:
-    """Return the tracks of what was seen, in the order of their first pictures.
+    """Build tracks from observations, in the order of their first frames.
 
-    Every sighting is inside the box of its track, whose state says what to do there.
+    Every observation is inside the box of its track, whose state says how to treat it.
 
     Parameters
     ----------
-    sightings : Sightings
-        By ``scan_video``.
+    sightings : Observations
+        From ``scan_video``.
     same : float, optional
-        The distance up to which two codes are one person, ``Recogniser.same_person``. Chains are joined
-        over a gap only if their codes agree, where both have one.
+        Distance threshold of one person, ``Recogniser.same_person``. Tracklets are linked over a gap only if
+        their embeddings agree, where both have one.
     """
     rows = {int(name): trim_tracklet(sightings, name) for name in np.unique(sightings.chain)}
     built = [_track(sightings, chain) for chain in link_tracklets(sightings, rows, same)]
@@ -147,14 +146,14 @@ def build_tracks(sightings: Observations, *, same: float | None = None) -> tuple
 
 
 def _track(s: Observations, rows: NDArray[np.intp]) -> Track:
-    """Return the track of the sightings in some rows, without a hole and with a margin in time."""
+    """Build the track of the observations in some rows, without gaps and with a margin in time."""
     start, stop = _track_limits(s, s.frame[rows])
     at, count = s.frame[rows] - start, stop - start
     code, seen = mean_observation_code(s, rows), s.score[rows] > 0
     box = s.xyxy[rows].astype(np.float64)
     good = _drawable(lambda some: unpack_meshes(s.shape[rows[some]], box[some]), s.presence[rows])
     if code is None and any(c is not None for c in s.codes):
-        good[:] = False  # nobody knows whose new face to draw
+        good[:] = False  # the person, and so the new face, is unknown
     region, state = track_boxes(box, at, count, good, seen), _states(at[good], seen[good], count)
     shape, between_boxes = MeshStore(), interpolate(box, at, count)
     known = rows[good]
@@ -170,9 +169,9 @@ def _track(s: Observations, rows: NDArray[np.intp]) -> Track:
 def update_corrected_track(
     track: Track, found: Meshes, presence: FloatArray, code: FloatArray | None
 ) -> Track:
-    """Return a track that somebody corrected with the meshes (t, 468, 2) that were found in its boxes.
+    """Update a manually corrected track with the meshes (t, 468, 2) found in its boxes.
 
-    Its boxes stay as they were given, and what was to be covered is covered.
+    Its boxes are not changed, and frames to be covered are covered.
     """
 
     def mesh(some: NDArray[np.intp]) -> FloatArray:
@@ -189,9 +188,9 @@ def update_corrected_track(
 
 
 def _meshes(take: ReadMeshesCallback, at: NDArray[np.intp], count: int) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield smoothed meshes for consecutive pictures, a part at a time: a long track is larger than memory.
+    """Yield smoothed meshes of consecutive frames in chunks: a long track is larger than memory.
 
-    ``take`` gives the meshes that are known, at the places ``at``; between them they are filled in.
+    ``take`` returns the known meshes, at the positions ``at``; between them, meshes are interpolated.
     """
     for begin in range(0, count, CHUNK_FRAMES):
         end = min(count, begin + CHUNK_FRAMES)
@@ -208,7 +207,7 @@ def _meshes(take: ReadMeshesCallback, at: NDArray[np.intp], count: int) -> Itera
 
 
 def _states(at: NDArray[np.intp], seen: NDArray[np.bool_], count: int) -> NDArray[np.str_]:
-    """Return the state of every picture, from good sightings at some places."""
+    """Return the state of every frame from good observations at some positions."""
     state = np.full(count, "covered", dtype="<U8")
     state[at] = np.where(seen, "seen", "followed")
     _fill_gaps(state, at)
@@ -216,7 +215,7 @@ def _states(at: NDArray[np.intp], seen: NDArray[np.bool_], count: int) -> NDArra
 
 
 def _track_limits(s: Observations, frame: NDArray[np.intp]) -> tuple[int, int]:
-    """Return where a track begins and ends: a little before and after, but not beyond a cut."""
+    """Return the first frame of a track and the end: with a margin, but not beyond a cut."""
     earlier, later = s.cuts[s.cuts <= frame[0]], s.cuts[s.cuts > frame[-1]]
     start = max(0, int(frame[0]) - MARGIN_FRAMES, int(earlier.max()) if earlier.size else 0)
     return start, min(
@@ -225,10 +224,10 @@ def _track_limits(s: Observations, frame: NDArray[np.intp]) -> tuple[int, int]:
 
 
 def _drawable(take: ReadMeshesCallback, presence: FloatArray) -> NDArray[np.bool_]:
-    """Return which sightings of a track can be drawn on; ``take`` gives the meshes of some.
+    """Return which observations of a track can be drawn; ``take`` returns the meshes of some.
 
-    They are faces, large enough, not turned too far, and neither squeezed nor grown against those around
-    them in time: half a face behind a post gets a mesh that is half as wide.
+    They are present, large enough, not turned too far, and of a size consistent with nearby frames: a half
+    occluded face gets a mesh of half the width.
     """
     good = np.asarray(presence >= MIN_DRAWN_PRESENCE)
     rows = np.flatnonzero(good)
@@ -246,7 +245,7 @@ def _drawable(take: ReadMeshesCallback, presence: FloatArray) -> NDArray[np.bool
 
 
 def _fill_gaps(state: NDArray[np.str_], known: NDArray[np.intp]) -> None:
-    """Fill short gaps between good sightings, then cover what would only flash up."""
+    """Fill short gaps between good observations, then cover runs too short to draw."""
     for a, b in pairwise(known):
         if 1 < b - a <= MAX_INTERPOLATED_FRAMES + 1:
             state[a + 1 : b] = "filled"
@@ -257,15 +256,15 @@ def _fill_gaps(state: NDArray[np.str_], known: NDArray[np.intp]) -> None:
 
 
 def identify_tracks(clips: Sequence[Sequence[Track]], same: float) -> list[list[str]]:
-    """Return who each track is, over all videos of a run: one name for each person.
+    """Assign tracks to persons over all videos of a run; return the name of each track's person.
 
-    Tracks are joined nearest codes first; two that are in one picture are never one person. Those
-    without a code are people of their own.
+    Tracks are merged in order of embedding distance; two tracks in one frame are never one person. Tracks
+    without an embedding are persons of their own.
 
     Parameters
     ----------
     clips : sequence of sequences of Track
-        The tracks of each video. A ``person`` that was given is kept.
+        The tracks of each video. A given ``person`` is kept.
     same : float
         The distance up to which two codes are one person.
 
@@ -302,7 +301,7 @@ def identify_tracks(clips: Sequence[Sequence[Track]], same: float) -> list[list[
 
 
 def _same_name_pairs(flat: Sequence[tuple[int, Track]]) -> list[tuple[float, int, int]]:
-    """Return the pairs of tracks that somebody gave one name: they come first."""
+    """Return the pairs of tracks with the same given name, which are merged first."""
     return [
         (-1.0, i, j)
         for i, j in combinations(range(len(flat)), 2)
@@ -311,7 +310,7 @@ def _same_name_pairs(flat: Sequence[tuple[int, Track]]) -> list[tuple[float, int
 
 
 def _near_codes(flat: Sequence[tuple[int, Track]], same: float) -> list[tuple[float, int, int]]:
-    """Return the pairs of tracks whose codes are one person's, with their distances."""
+    """Return the pairs of tracks whose embeddings match, with their distances."""
     pairs = []
     for i, j in combinations([i for i, (_, track) in enumerate(flat) if track.code is not None], 2):
         apart = float(np.linalg.norm(np.subtract(flat[i][1].code, flat[j][1].code)))  # type: ignore[arg-type]
@@ -321,7 +320,7 @@ def _near_codes(flat: Sequence[tuple[int, Track]], same: float) -> list[tuple[fl
 
 
 def _appear_together(flat: Sequence[tuple[int, Track]], a: set[int], b: set[int]) -> bool:
-    """Whether somebody of one group is in a picture with somebody of another, sure of both."""
+    """Return whether tracks of two groups are certainly observed in one frame."""
     for i in a:
         for j in b:
             (clip, one), (other, two) = flat[i], flat[j]
@@ -331,22 +330,22 @@ def _appear_together(flat: Sequence[tuple[int, Track]], a: set[int], b: set[int]
 
 
 def _observed_frames(track: Track) -> NDArray[np.intp]:
-    """Return the pictures in which a face was seen or followed: a margin in time is nobody's alibi."""
+    """Return the frames in which a face was observed, without the margin in time."""
     return track.start + np.flatnonzero((track.state == "seen") | (track.state == "followed"))
 
 
 def find_kept_tracks(given: Sequence[Track], codes: ArrayLike, same: float) -> NDArray[np.bool_]:
-    """Return which tracks show somebody of whom there is a photo, and so stay visible.
+    """Return which tracks match a photo of a person to keep, and so stay visible.
 
-    Only what matches a photo by its own code is kept, not what was joined to it, and not the code of a face
-    that was always small, which tells little: in doubt a face is replaced.
+    A track is kept only if its own embedding matches, not that of a track merged with it, and only if its
+    face is large enough for a reliable embedding: in doubt, a face is replaced.
 
     Parameters
     ----------
     given : sequence of Track
         The tracks.
     codes : (n, d) array
-        Codes of the faces that stay visible, by the recogniser of the tracks.
+        Embeddings of the faces to keep, by the recogniser of the tracks.
     same : float
         The distance up to which two codes are one person.
     """
@@ -363,13 +362,13 @@ def find_kept_tracks(given: Sequence[Track], codes: ArrayLike, same: float) -> N
 
 
 def _max_width(track: Track) -> float:
-    """Return how wide a face is where it is widest, of those that are not in doubt."""
+    """Return the greatest width of a face over frames that are not covered."""
     box = track.box[track.state != "covered"]
     return float((box[:, 2] - box[:, 0]).max(initial=0.0))
 
 
 def annotate_tracks(given: Sequence[Track], names: Sequence[str], keep: ArrayLike) -> tuple[Track, ...]:
-    """Return tracks with who they are and whether they stay visible written on them."""
+    """Return tracks with names of persons and whether they stay visible."""
     visible = np.asarray(keep, dtype=bool)
     return tuple(
         replace(track, person=name, keep=bool(stay))

@@ -1,8 +1,8 @@
-"""Tracks as a file that a person can read and correct, and back.
+"""Write tracks to a file that can be corrected by hand, and read it.
 
-Boxes may be moved, added or deleted, tracks deleted or added, people named, and ``keep`` set; what the
-file says wins. Between two boxes of a track the missing ones are filled in, so that a few are enough.
-No mesh and no code is written: they are found again in the video.
+Boxes may be moved, added or deleted, tracks deleted or added, persons named, and ``keep`` set; the file
+takes precedence. Boxes between two given boxes of a track are interpolated, so that a few are enough.
+Meshes and embeddings are not written: they are computed again from the video.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ FILE_COMMENT = (
 
 
 def tracks_to_json(given: Sequence[Track], *, width: int, height: int, frames: int) -> str:
-    """Return tracks as text, one line for each picture of each track.
+    """Return tracks as JSON text, with one line per frame of each track.
 
     Parameters
     ----------
     given : sequence of Track
         The tracks of one video.
     width, height, frames : int
-        Size and number of its pictures.
+        Size and number of its frames.
 
     Examples
     --------
@@ -83,38 +83,36 @@ def tracks_to_json(given: Sequence[Track], *, width: int, height: int, frames: i
 
 
 def tracks_from_json(text: str, *, width: int, height: int, frames: int) -> tuple[Track, ...]:
-    """Return the tracks that a text by ``tracks_to_json`` tells of, as somebody corrected it.
+    """Read the tracks of a text by ``tracks_to_json``, possibly corrected.
 
-    They have no meshes yet, so that nothing of them can be drawn: ``refind_meshes`` looks for those.
+    They have no meshes yet and cannot be drawn: see ``refind_meshes``.
 
     Parameters
     ----------
     text : str
-        The file's text.
+        The text of the file.
     width, height, frames : int
-        Size and number of the video's pictures; those in the file must be the same.
+        Size and number of the video's frames, which must equal those in the file.
 
     Raises
     ------
     UsageError
-        If something is missing or impossible; one sentence says where.
+        If a value is missing or invalid; the message says where.
     """
     try:
         told = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"The tracks cannot be read as JSON: {error}.") from None
+        raise UsageError(f"The track file is not valid JSON: {error}.") from None
     if not isinstance(told, dict) or not isinstance(told.get("tracks"), list):
-        raise UsageError('The file of tracks must have a list "tracks".')
+        raise UsageError('The track file must have a list "tracks".')
     for name, value in (("width", width), ("height", height), ("frames", frames)):
         if told.get(name, value) != value:
-            raise UsageError(
-                f"The tracks are of another video: {name} is {told[name]}, not {value} as in the video."
-            )
+            raise UsageError(f"The track file belongs to another video: {name} is {told[name]}, not {value}.")
     return tuple(_read(number, one, frames) for number, one in enumerate(told["tracks"]))
 
 
 def _read(number: int, told: Any, frames: int) -> Track:
-    """Return one track, with the boxes that are missing between others filled in."""
+    """Read one track and interpolate missing boxes."""
     where = f"Track {told['track'] if isinstance(told, dict) and 'track' in told else number}"
     if not isinstance(told, dict) or not isinstance(told.get("boxes"), list) or not told["boxes"]:
         raise UsageError(f'{where} must have a list "boxes" with at least one box.')
@@ -126,7 +124,7 @@ def _read(number: int, told: Any, frames: int) -> Track:
     rows = sorted((_row(where, row, frames) for row in told["boxes"]), key=lambda row: row[0])
     at = np.array([frame for frame, _, _ in rows])
     if (np.diff(at) == 0).any():
-        raise UsageError(f"{where} has two boxes in picture {at[:-1][np.diff(at) == 0][0]}.")
+        raise UsageError(f"{where} has two boxes in frame {at[:-1][np.diff(at) == 0][0]}.")
     start, count = int(at[0]), int(at[-1] - at[0]) + 1
     state = np.full(count, "filled", dtype="<U8")
     state[at - start] = [name for _, _, name in rows]
@@ -135,12 +133,12 @@ def _read(number: int, told: Any, frames: int) -> Track:
 
 
 def _row(where: str, row: Any, frames: int) -> tuple[int, list[float], str]:
-    """Return picture, box and state of one line, checked."""
+    """Return the checked frame, box and state of one line."""
     if not isinstance(row, dict) or not _is_integer(row.get("frame")) or not 0 <= row["frame"] < frames:
         got = row.get("frame") if isinstance(row, dict) else row
         raise UsageError(f"{where}: frame must be a whole number from 0 to {frames - 1}. Got {got!r}.")
     box, state = row.get("box"), row.get("state", "seen")
-    where = f"{where}, picture {row['frame']}"
+    where = f"{where}, frame {row['frame']}"
     if not isinstance(box, list) or len(box) != 4 or not all(_is_number(x) for x in box):
         raise UsageError(f"{where}: box must be four numbers [left, top, right, bottom]. Got {box!r}.")
     if not (box[0] < box[2] and box[1] < box[3]):
@@ -161,18 +159,18 @@ def _is_number(value: Any) -> bool:
 def refind_meshes(
     given: Sequence[Track], frames: Iterable[FrameLike], *, embed: EmbedCallback | None = None
 ) -> tuple[Track, ...]:
-    """Return corrected tracks with their meshes, looked for in the boxes; where there is none: covered.
+    """Find the meshes of corrected tracks in their boxes; frames without a face are covered.
 
     Parameters
     ----------
     given : sequence of Track
-        By ``tracks_from_json``.
-    frames : iterable of pictures
-        Those of the video, in order.
+        Tracks from ``tracks_from_json``.
+    frames : iterable of frames
+        The frames of the video, in order.
     embed : callable, optional
         A recogniser, for a few views of each face.
     """
-    shelf = MeshStore()
+    store = MeshStore()
     last: list[FloatArray] = [np.zeros((MESH, 2)) for _ in given]
     rows = [np.full(len(track), -1) for track in given]
     presence = [np.zeros(len(track)) for track in given]
@@ -185,7 +183,7 @@ def refind_meshes(
                 continue
             before = last[i] if at and presence[i][at - 1] >= MIN_PRESENCE else None
             mesh, presence[i][at] = _find_in_box(frame.rgb, track.box[at], before)
-            last[i], rows[i][at] = mesh, shelf.put(pack_meshes(mesh, track.box[at]))
+            last[i], rows[i][at] = mesh, store.put(pack_meshes(mesh, track.box[at]))
             if (
                 embed
                 and presence[i][at] >= MIN_PRESENCE
@@ -195,20 +193,20 @@ def refind_meshes(
                 codes[i].append(np.asarray(embed(frame.rgb, mesh[None])[0]))
                 due[i] = at + CODE_INTERVAL_FRAMES
     return tuple(
-        update_corrected_track(track, shelf.of(rows[i]), presence[i], mean_code(codes[i]))
+        update_corrected_track(track, store.of(rows[i]), presence[i], mean_code(codes[i]))
         for i, track in enumerate(given)
     )
 
 
 def _find_in_box(rgb: RGB, xyxy: FloatArray, before: FloatArray | None) -> tuple[FloatArray, float]:
-    """Return mesh and presence of the face in a box; presence is 0 if the mesh lies elsewhere."""
+    """Return mesh and presence of the face in a box; presence is 0 if the mesh is elsewhere."""
     mesh: FloatArray = np.zeros((MESH, 2))
     presence = 0.0
     if before is not None:
         mesh, presence = find_mesh_in_box(rgb, before, xyxy)
     if presence < MIN_PRESENCE:
         low, high = FRAME.five.min(axis=0), FRAME.five.max(axis=0)
-        upright = (FRAME.five - low) / (high - low) * 0.5 + [0.25, 0.35]  # about where they are in a box
+        upright = (FRAME.five - low) / (high - low) * 0.5 + [0.25, 0.35]  # typical positions in a box
         five = xyxy[:2] + upright * (xyxy[2:] - xyxy[:2])
         found = predict_meshes(rgb, Boxes(xyxy[None], np.ones(1), five[None]))
         mesh, presence = found[0][0], occlusion_presence(rgb, found[0][0], float(found[1][0]))

@@ -1,46 +1,52 @@
-"""The page: what an audit found, for those who file it, those who use the data, and those who doubt it.
+"""Write the report: one HTML file for those who file it, who use the data, and who doubt it.
 
-One HTML file that holds everything it shows. It needs no network and no script.
+The file holds everything it shows. It needs no network and no script.
 """
 
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from typing import Any, NamedTuple
 
-import pandas as pd
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from ksame.attack.score import Result
+from ksame.attack.score import AttackResult
 from ksame.audit.report import charts
-from ksame.audit.report.charts import Bar
 from ksame.audit.report.result import ImagePair, Report, VideoFigures
-from ksame.audit.report.standards import iso20889, wp216
+from ksame.audit.report.utility_section import fairness_section, utility_section
 from ksame.audit.report.wording import (
     LABELS,
+    covers_files,
     describe_attack,
+    describe_rate,
     describe_strongest,
-    is_group,
+    is_k_anonymous,
     make_headline,
+    most_successful,
     percent,
     recogniser_name,
 )
-from ksame.audit.utility import find_disadvantaged
-from ksame.core.text import make_visible, shorten
+from ksame.core.text import make_visible
+from ksame.release import method_name
 
-IMAGES_MAX = 8  # on the page at most: it is for filing, not for browsing
+IMAGES_MAX = 8  # images in the report at most: it is for filing, not for browsing
 SYMBOLS = {"holds": "✓", "undecided": "?", "broken": "✗"}
-CHARTS_MAX, SENTENCES_MAX = 3, 6  # of who is treated worse
-_SHARE_UNITS = ("accuracy", "share")  # units of measures that are drawn in per cent
+
+
+class Finding(NamedTuple):
+    """A term of a standard, what it asks, and what the evidence says of this release."""
+
+    term: str
+    asks: str
+    says: str
 
 
 class Cell(NamedTuple):
-    """One recogniser with one attack, in the table of all."""
+    """One recogniser with one attack, in the table of attacks."""
 
     rate: str
     interval: str
@@ -55,44 +61,44 @@ def page(report: Report) -> str:
     Parameters
     ----------
     report : Report
-        What was found.
+        The audit.
 
     Examples
     --------
-    >>> nothing = Report({}, (), (), "", (), pd.DataFrame(columns=["measure", "original", "deidentified",
-    ...     "slice"]), {}, 0)
-    >>> "no certificate" in page(nothing)
+    >>> import pandas as pd
+    >>> table = pd.DataFrame(columns=["measure", "original", "deidentified", "slice"])
+    >>> "no certificate" in page(Report({}, (), (), "", (), table, {}, 0))
     True
     """
-    head = make_headline(report)
-    if report.broken:  # whatever that certificate says is not repeated
+    headline, strongest = make_headline(report), describe_strongest(report)
+    if report.broken:  # a certificate that does not verify is not quoted
         report = replace(report, certificate={})
     return template("ksame.audit.report").render(
         report=report,
-        head=head,
-        label=LABELS[head.status],
+        headline=headline,
+        label=LABELS[headline.status],
+        strongest=strongest,
+        wp216=wp216(report),
+        iso=iso20889(report),
         facts=_facts(report),
         # the assumptions are listed one by one below it
         claim=str(report.certificate.get("claim", "")).partition(" Assumed: ")[0],
-        strongest=describe_strongest(report),
         images=[_image_entry(pair) for pair in report.pairs[:IMAGES_MAX]],
-        originals=any(pair.before for pair in report.pairs[:IMAGES_MAX]),
+        shows_originals=any(pair.before for pair in report.pairs[:IMAGES_MAX]),
         left_out=max(0, len(report.pairs) - IMAGES_MAX),
-        attacks=_attacks(report.results),
-        films=[_video_section(film, f"film{i}") for i, film in enumerate(report.films)],
-        utility=_utility(report),
-        worse=_fairness_section(report.utility),
-        wp216=wp216(report),
-        iso=iso20889(report),
+        attacks=_attack_section(report.results),
+        videos=[_video_section(video, f"video{i}") for i, video in enumerate(report.videos)],
+        utility=utility_section(report),
+        fairness=fairness_section(report.utility),
         record=_record(report),
     )
 
 
 def template(package: str) -> Template:
-    """Return ``page.html`` of a package; whatever is put into it is shown as text, whatever it holds.
+    """Return ``page.html`` of a package; every value that is put into it is shown as text.
 
-    Notes, captions and labels may quote file names: HTML in them is escaped, and what could turn the
-    direction of writing or is not UTF-8 is made visible.
+    Notes, captions and labels may quote file names: HTML in them is escaped, and characters that change the
+    direction of writing or are not UTF-8 are made visible.
     """
     environment = Environment(
         autoescape=True, finalize=_shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -102,15 +108,15 @@ def template(package: str) -> Template:
 
 
 def _shown(value: Any) -> Any:
-    """Return what a page shows of a value; markup that this package made stays as it is."""
+    """Return a value as the report shows it; markup that this package made stays as it is."""
     return make_visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
-    """Return what was released, in a few words each."""
+    """Return what was released, as names and values."""
     certificate = report.certificate
     facts = {
-        "Method": certificate.get("method"),
+        "Method": method_name(certificate),
         "Published as": certificate.get("publish"),
         "k": certificate.get("k"),
         "Files": len(certificate["files"]) if "files" in certificate else None,
@@ -124,73 +130,68 @@ def _image_entry(pair: ImagePair) -> dict[str, Any]:
         "after": _data(pair.after),
         "before": [_data(png) for png in pair.before],
         "people": "1 person" if pair.people == 1 else f"{pair.people} people",
-        "moments": pair.moments,
+        "frames": pair.frames,
     }
 
 
-def _video_section(film: VideoFigures, name: str) -> dict[str, Any]:
-    """Return what was found of one video, in words, and its chart."""
+def _video_section(video: VideoFigures, name: str) -> dict[str, Any]:
+    """Return the figures of one video, in words, and its chart."""
 
-    def both(pair: tuple[float, float], unit: str) -> str:
+    def compare(pair: tuple[float, float], unit: str) -> str:
         old, new = (f"{value:.6g}" for value in pair)
-        return f"{new} {unit}, as before" if old == new else f"{new} {unit}, before {old}"
+        return f"{new} {unit}, unchanged" if old == new else f"{new} {unit}, originally {old}"
 
+    lost = video.faces - video.drawn - video.kept
     rows = {
-        "Pictures": both(film.frames, "pictures"),
-        "Duration": both(film.seconds, "s"),
-        "Sound": film.sound,
-        "Metadata": ", ".join(film.metadata) or "none",
-        "Looked at": f"{film.looked} pictures with {film.faces} faces of {film.people} people",
-        "New faces": f"{film.drawn} are found again as faces, {film.faces - film.drawn - film.kept} are not"
-        + (f", {film.kept} stay visible on request" if film.kept else ""),
-        "Original face to be seen": _listed(film.visible),
+        "Frames": compare(video.frames, "frames"),
+        "Duration": compare(video.seconds, "s"),
+        "Sound": video.sound,
+        "Metadata": ", ".join(video.metadata) or "none",
+        "Compared": f"{video.compared} frames with {video.faces} faces of {video.people} people",
+        "New faces": f"{video.drawn} are detected as faces, {lost} are not"
+        + (f", {video.kept} stay visible on request" if video.kept else ""),
+        "Original face visible": _listed(video.visible),
     }
-    if film.left:
-        rows["A face that nothing explains"] = _listed(film.left)
-    title = make_visible(f"Expressions over time, {film.file}")
-    chart = charts.traces(film.traces, name=name, title=title) if film.traces else ""
-    return {"file": film.file, "rows": list(rows.items()), "chart": chart}
+    if video.residual:
+        rows["Unexplained face"] = _listed(video.residual)
+    title = make_visible(f"Expressions over time, {video.file}")
+    chart = charts.traces(video.traces, name=name, title=title) if video.traces else ""
+    return {"file": video.file, "rows": list(rows.items()), "chart": chart}
 
 
 def _listed(frames: Sequence[int], first: int = 12) -> str:
     """Return the numbers of some frames.
 
     >>> _listed(()), _listed((3, 5)), _listed(range(20), first=2)
-    ('in none', 'in 2 pictures: 3, 5', 'in 20 pictures: 0, 1, ...')
+    ('in no frame', 'in 2 frames: 3, 5', 'in 20 frames: 0, 1, ...')
     """
     if not frames:
-        return "in none"
+        return "in no frame"
     more = ", ..." if len(frames) > first else ""
-    return f"in {len(frames)} pictures: {', '.join(map(str, frames[:first]))}{more}"
+    return f"in {len(frames)} frames: {', '.join(map(str, frames[:first]))}{more}"
 
 
 def _data(png: bytes) -> Markup:
     return Markup("data:image/png;base64," + base64.b64encode(png).decode("ascii"))
 
 
-def _attacks(results: Sequence[Result]) -> dict[str, Any]:
+def _attack_section(results: Sequence[AttackResult]) -> dict[str, Any]:
     """Return the charts of the attacks and the table of all of them; nothing if none was scored."""
     if not results:
         return {}
-    attacks = charts.by_attack(results)
+    overview, curves = charts.attack_charts(results)
+    attacks = list(charts.by_attack(results))
     cells = {(r.recogniser, r.attack): _cell(r) for r in results}
-    most: dict[str, float] = {}
+    highest: dict[str, float] = {}
     for r in results:
-        most[r.recogniser] = max(r.rank1, most.get(r.recogniser, 0.0))
-    # an attack that names several people is a point of another's curve: it stands in the table only
-    single = [r for r in results if not is_group(r)]
-    curved = [r for r in single if len(r.cmc) > 1]
-    highlight = charts.highlighted_recognisers(single)
+        highest[r.recogniser] = max(r.rank1, highest.get(r.recogniser, 0.0))
     return {
-        "overview": charts.overview(single, name="overview") if single else "",
-        "curves": [
-            charts.cmc(attack, found, highlight=highlight, name=f"cmc{i}")
-            for i, (attack, found) in enumerate(charts.by_attack(curved).items())
-        ],
+        "overview": overview,
+        "curves": curves,
         "names": [(attack, describe_attack(attack)) for attack in attacks],
         "rows": [
-            (recogniser_name(who), [cells.get((who, attack)) for attack in attacks])
-            for who in sorted(most, key=lambda who: (-most[who], who))
+            (recogniser_name(name), [cells.get((name, attack)) for attack in attacks])
+            for name in sorted(highest, key=lambda name: (-highest[name], name))
         ],
         "people": max(r.people for r in results),
         "gallery": max(r.gallery for r in results),
@@ -199,106 +200,18 @@ def _attacks(results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def _cell(result: Result) -> Cell:
+def _cell(result: AttackResult) -> Cell:
     return Cell(
         rate=percent(result.rank1),
         interval=f"{100 * result.low:.0f}\u2013{100 * result.high:.0f}",
-        verdict=result.verdict if result.bound < 1 else "nothing promised",
+        verdict=result.verdict if result.bound < 1 else "no bound",
         symbol=SYMBOLS[result.verdict] if result.bound < 1 else "",
         tint=min(4, int(5 * result.rank1)),
     )
 
 
-def _utility(report: Report) -> dict[str, Any]:
-    """Return what is left of the data for everybody: a chart of shares, a table of the rest, detection."""
-    rows = _bars(report.utility[report.utility["slice"] == "all"])
-    found = [Bar(f"face found by {name}", math.nan, rate) for name, rate in report.detected.items()]
-    shares = [bar._replace(label=_unit(bar.label)[0]) for bar in rows if _is_share(bar.label)] + found
-    rest = [
-        (*_unit(bar.label), _number(bar.original), _number(bar.deidentified))
-        for bar in rows
-        if not _is_share(bar.label)
-    ]
-    return {
-        "charts": [
-            charts.bars(part, name=f"utility{i}", title=title)
-            for i, (title, part) in enumerate(_with_originals(shares).items())
-        ],
-        "rest": rest,
-    }
-
-
-def _with_originals(shares: Sequence[Bar]) -> dict[str, list[Bar]]:
-    """Return the shares that originals have too, and those that tell of published faces only."""
-    parts: dict[str, list[Bar]] = {}
-    for bar in sorted(shares, key=lambda bar: math.isnan(bar.original)):
-        who = "Published faces" if math.isnan(bar.original) else "Originals and published faces"
-        parts.setdefault(f"{who}, in per cent", []).append(bar)
-    return parts
-
-
-def _fairness_section(table: pd.DataFrame) -> dict[str, Any]:
-    """Return who comes off worse, in sentences and charts; without any, the shares that differ most."""
-    # the test of what is more than noise travels with the table; a table made by hand has none
-    found = (
-        find_disadvantaged(table) if "chance" in table.attrs else pd.DataFrame(columns=["measure", "says"])
-    )
-    sliced = {
-        str(measure): [bar for bar in _bars(rows, label="slice") if math.isfinite(bar.deidentified)]
-        for measure, rows in table[table["slice"] != "all"].groupby("measure", sort=False)
-    }
-    whole = {bar.label: bar.deidentified for bar in _bars(table[table["slice"] == "all"])}
-    differing = sorted((m for m in sliced if _is_share(m)), key=lambda m: -_spread(sliced[m]))
-    chosen = [*dict.fromkeys(found["measure"])] or differing
-    drawn = [m for m in chosen if len(sliced.get(m, ())) > 1 and m in whole][:CHARTS_MAX]
-    return {
-        "charts": [
-            charts.dots(sliced[m], whole=whole[m], share=_is_share(m), name=f"slices{i}", title=m)
-            for i, m in enumerate(drawn)
-        ],
-        "sentences": found["says"].tolist()[:SENTENCES_MAX],
-        "more": max(0, len(found) - SENTENCES_MAX),
-        "measured": bool(sliced),
-    }
-
-
-def _spread(bars: Sequence[Bar]) -> float:
-    values = [bar.deidentified for bar in bars]
-    return max(values, default=0.0) - min(values, default=0.0)
-
-
-def _bars(table: pd.DataFrame, *, label: str = "measure") -> list[Bar]:
-    shown = table["slice"].map(shorten) if label == "slice" else table[label]  # a label of the user's csv
-    columns = shown, table["original"], table["deidentified"]
-    return [Bar(str(m), _float(o), _float(d)) for m, o, d in zip(*columns, strict=True)]
-
-
-def _float(value: Any) -> float:
-    """Return a number; what was not measured is NaN."""
-    return math.nan if value is None or pd.isna(value) else float(value)
-
-
-def _is_share(measure: str) -> bool:
-    """Whether a measure is a share of something."""
-    return _unit(measure)[1] in _SHARE_UNITS
-
-
-def _unit(measure: str) -> tuple[str, str]:
-    """Split a measure's name from its unit.
-
-    >>> _unit("age difference (years)"), _unit("SSIM")
-    (('age difference', 'years'), ('SSIM', ''))
-    """
-    name, bracket, unit = measure.rpartition(" (")
-    return (name, unit.removesuffix(")")) if bracket and unit.endswith(")") else (measure, "")
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}" if math.isfinite(value) else "\u2013"
-
-
 def _record(report: Report) -> list[tuple[str, str]]:
-    """Return names and values for the file: the certificate's own, then the audit's where they differ."""
+    """Return names and values for the record: the certificate's, then the audit's where they differ."""
     certificate, audit = report.certificate, report.record
     own = {name: certificate[name] for name in ("software", "weights", "model") if certificate.get(name)}
     rows = {"certificate digest (sha256)": certificate["digest"]} if "digest" in certificate else {}
@@ -308,7 +221,82 @@ def _record(report: Report) -> list[tuple[str, str]]:
 
 
 def _flat(value: Any) -> str:
-    """Return a value on one line, however it is nested."""
+    """Return a nested value on one line."""
     if isinstance(value, Mapping):
         return "; ".join(f"{key} {_flat(item)}" for key, item in value.items())
     return ", ".join(map(_flat, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def wp216(report: Report) -> tuple[Finding, ...]:
+    """Return the three questions of WP216 and what the evidence says of this release."""
+    k = report.certificate.get("k")
+    proved = covers_files(report)
+    top = most_successful(report.results)
+    if proved:
+        single = (
+            f"Each published face is shared by at least {k} people, to the last byte: it singles out a group,"
+            " not a person. WP216 accepts k-anonymity as an answer to singling out, and to that only."
+        )
+    else:
+        single = (
+            "Not prevented: each published image is made from one person's photo and differs from the"
+            " others. How often it identifies the person is measured, not bounded."
+        )
+    rate = f"The most successful attack {describe_rate(top, report)}." if top else "It was not scored."
+    same = " Photos of one person share one face, so they can be linked to their group." if proved else ""
+    apart = report.certificate.get("select")
+    revealed = f" Groups were stratified by {apart}, so it is revealed of every member." if apart else ""
+    return (
+        Finding("Singling out", "Can one person's record be picked out?", single),
+        Finding(
+            "Linkability",
+            "Can records of one person be linked, here or with other data?",
+            f"{rate}{same} A second release of the same people, and tables published with the images,"
+            " are not covered.",
+        ),
+        Finding(
+            "Inference",
+            "Can something be deduced about a person?",
+            "Not prevented. What the members of a group share (apparent gender, age, skin tone, expression)"
+            f" can be read from the face.{revealed} Whoever knows that a person is in a group knows what its"
+            " members have in common.",
+        ),
+    )
+
+
+def iso20889(report: Report) -> tuple[Finding, ...]:
+    """Return the terms of ISO/IEC 20889:2018 for this release; they classify it, and certify nothing."""
+    certificate = report.certificate
+    bounded = is_k_anonymous(report)
+    technique = (
+        "Microaggregation, which the standard lists under randomization techniques: the faces of a group are"
+        " replaced by one face that is computed from the faces of a group."
+        if bounded
+        else "Masking or randomization, depending on the method: the face is changed or covered, and no group"
+        " shares it."
+    )
+    where = "the face" if covers_files(report) else "the face code; the images are outside the model"
+    model = (
+        f"K-anonymity model, k = {certificate['k']}, counted in people (data principals), with one"
+        f" quasi-identifier: {where}. No l-diversity or t-closeness is claimed."
+        if bounded
+        else "None: no formal model applies, and privacy is measured only."
+    )
+    return (
+        Finding("De-identification technique", "What was done to the data?", technique),
+        Finding("Formal privacy measurement model", "What is bounded, and how?", model),
+        Finding(
+            "Data truthfulness at record level",
+            "Is each record true of its person?",
+            "Not kept: a published face belongs to nobody."
+            if bounded
+            else "Kept in part: each image is still made from its own person's photo.",
+        ),
+        Finding(
+            "Re-identification attack",
+            "Who is the attacker?",
+            "The worst case: one who knows who is in the data and has photos of everyone in it."
+            if report.results
+            else "Not scored.",
+        ),
+    )

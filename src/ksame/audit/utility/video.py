@@ -1,6 +1,6 @@
-"""What is left of a video: one face throughout, its expressions over time, and still parts that are still.
+"""Measure the utility of a video: identity consistency, expressions over time, flicker.
 
-Functions on what was seen of some frames; nothing here reads a file.
+These functions work on some frames or their embeddings; none reads a file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
-from ksame.audit.utility.expression import DISTANCES
-from ksame.core.arrays import FloatArray
+from ksame.audit.utility.features import DISTANCES
+from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.errors import UsageError
 from ksame.core.geometry import INNER_LIPS, LEFT_EYE, RIGHT_EYE
 from ksame.core.geometry import STABLE_POINTS as STILL_POINTS
@@ -27,22 +27,21 @@ __all__ = [
     "estimate_rest_motion",
     "expression_rows",
     "flicker",
+    "identity_consistency",
     "is_unchanged",
     "pairs_alike",
     "time_correlation",
 ]
 
-STILL_GREY_LEVELS = (
-    4.0  # grey levels: a part of the original that changes less from frame to frame does not move
-)
-STILL_WINDOW_PX = (
-    9  # px: over how large a part that is judged, so that its noise alone does not choose the pixels
-)
+# A part of the original that changes by less from frame to frame is still; averaged over a window, so that
+# noise alone does not choose the pixels.
+STILL_GREY_LEVELS = 4.0
+STILL_WINDOW_PX = 9
 AT_REST_SHARE = 0.02  # of its width: a face that moves more from frame to frame is not at rest
-_MIN_MOTION_POINTS = 8  # points that must be found again for its motion to be known
-UNCHANGED_GREY_LEVELS = 4.0  # grey levels that coding changes an untouched face by at most, and
-UNCHANGED_CORRELATION = 0.98  # how well its pixels then agree: a flat cover agrees with nothing
-_BLOCK = 256  # frames at a time
+_MIN_MOTION_POINTS = 8  # points that must be tracked to estimate the motion
+UNCHANGED_GREY_LEVELS = 4.0  # largest mean change of an unchanged face by coding
+UNCHANGED_CORRELATION = 0.98  # least correlation of its pixels; a flat cover correlates with nothing
+_BLOCK = 256  # frames compared at a time
 
 _LEFT_RIGHT = "Left", "Right"
 SHAPES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
@@ -61,20 +60,20 @@ SHAPES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
         for name, part in zip(("smile", "jaw", "blink", "brow"), DISTANCES, strict=True)
     },
 }
-"""Which columns of the two measures of expression are what people call a smile, and so on."""
+"""The columns of both measures of expression that make up a smile, and so on."""
 
 
 def pairs_alike(codes: ArrayLike, persons: ArrayLike, threshold: float) -> float:
-    """Return the share of pairs of one person's frames that a recogniser takes for one person.
+    """Return the share of pairs of one person's frames that a recogniser matches.
 
     Parameters
     ----------
     codes : (n, d) array
         One code per frame; rows of NaN are frames without a face, and left out.
     persons : (n,) array
-        Whose face each frame shows.
+        The person of each frame.
     threshold : float
-        The distance up to which two codes are one person's.
+        The distance up to which two embeddings match.
 
     Returns
     -------
@@ -86,13 +85,10 @@ def pairs_alike(codes: ArrayLike, persons: ArrayLike, threshold: float) -> float
     >>> pairs_alike([[0.0], [0.1], [5.0], [7.0]], ["A", "A", "A", "B"], 0.5)
     0.3333333333333333
     """
-    x, who = np.asarray(codes, dtype=np.float64), np.asarray(persons)
-    if x.ndim != 2 or who.shape != x.shape[:1]:
-        raise UsageError(f"Each code needs one person. Got codes {x.shape} and persons {who.shape}.")
-    there = ~np.isnan(x).any(axis=1)
+    x, who = _faces_with_person(codes, persons)
     near = pairs = 0
-    for person in np.unique(who[there]):
-        mine = x[there & (who == person)]
+    for person in np.unique(who):
+        mine = x[who == person]
         pairs += len(mine) * (len(mine) - 1) // 2
         for start in range(0, len(mine), _BLOCK):
             far = cdist(mine[start : start + _BLOCK], mine)
@@ -101,23 +97,32 @@ def pairs_alike(codes: ArrayLike, persons: ArrayLike, threshold: float) -> float
     return near / pairs if pairs else float("nan")
 
 
-def time_correlation(before: ArrayLike, after: ArrayLike, persons: ArrayLike) -> float:
-    """Return how well something of the new faces follows that of the old ones: a correlation over time.
+def _faces_with_person(codes: ArrayLike, persons: ArrayLike) -> tuple[FloatArray, NDArray[Any]]:
+    """Return the embeddings that are not NaN, and the person of each."""
+    x, who = np.asarray(codes, dtype=np.float64), np.asarray(persons)
+    if x.ndim != 2 or who.shape != x.shape[:1]:
+        raise UsageError(f"Each code needs one person. Got codes {x.shape} and persons {who.shape}.")
+    is_face = ~np.isnan(x).any(axis=1)
+    return x[is_face], who[is_face]
 
-    Each person's own means are taken away first, so that a new face that smiles less throughout follows
-    as well as any; and people who move more count for more, because others have nothing to be followed.
+
+def time_correlation(before: ArrayLike, after: ArrayLike, persons: ArrayLike) -> float:
+    """Return the correlation over time of a value of the original faces with that of the new ones.
+
+    Each person's own mean is subtracted first, so that a new face that smiles less throughout still follows
+    the original; people whose value varies more have more weight.
 
     Parameters
     ----------
     before, after : (n,) arrays
-        How strong it is in each frame; NaN where there is no face, and both are left out.
+        The value in each frame; NaN where there is no face, which is left out.
     persons : (n,) array
-        Whose face each frame shows.
+        The person of each frame.
 
     Returns
     -------
     float
-        Pearson's r within people; NaN if nothing moves.
+        Pearson's r within people; NaN if nothing varies.
 
     Examples
     --------
@@ -133,14 +138,14 @@ def time_correlation(before: ArrayLike, after: ArrayLike, persons: ArrayLike) ->
     for person in np.unique(who):
         pair[:, who == person] -= pair[:, who == person].mean(axis=1, keepdims=True)
     spread = np.sqrt((pair**2).sum(axis=1))
-    # what is left of a constant after its mean is taken away is rounding
+    # a constant minus its mean is rounding error
     if not spread.size or (spread <= 1e-9 * np.sqrt(max(len(who), 1))).any():
         return float("nan")
     return float(pair[0] @ pair[1] / spread.prod())
 
 
 class Flicker(NamedTuple):
-    """How much still parts change from a frame to the next: sums over their pixels, so that they add up."""
+    """The change of still parts from one frame to the next: sums over pixels, so that they can be added."""
 
     before: float
     after: float
@@ -148,10 +153,10 @@ class Flicker(NamedTuple):
 
 
 def flicker(before: NDArray[np.uint8], after: NDArray[np.uint8], region: NDArray[np.bool_]) -> Flicker:
-    """Return how much a face changes between two frames where the original does not move, light aside.
+    """Return how much a face changes between two frames where the original is still, apart from its light.
 
-    The original's change of light, one factor for the face, is taken out of both: a new face that stays dark
-    while the sun comes out flickers as much as one that turns bright on its own.
+    The original's change of light, one factor for the face, is removed from both: a new face that stays dark
+    while the light changes flickers as much as one that brightens on its own.
 
     Parameters
     ----------
@@ -170,21 +175,18 @@ def flicker(before: NDArray[np.uint8], after: NDArray[np.uint8], region: NDArray
         return Flicker(0.0, 0.0, 0)
     light = _light_ratio(before[:, region])
     old, new = (cv2.absdiff(pair[1].astype(np.float64), pair[0] * light) for pair in (before, after))
-    calm = region & (cv2.blur(old, (STILL_WINDOW_PX, STILL_WINDOW_PX)) <= STILL_GREY_LEVELS)
-    return Flicker(float(old[calm].sum()), float(new[calm].sum()), int(calm.sum()))
+    still = region & (cv2.blur(old, (STILL_WINDOW_PX, STILL_WINDOW_PX)) <= STILL_GREY_LEVELS)
+    return Flicker(float(old[still].sum()), float(new[still].sum()), int(still.sum()))
 
 
 def _light_ratio(pair: NDArray[np.uint8]) -> float:
-    """Return by which factor the second of two pictures is lighter."""
+    """Return the factor by which the second of two images is brighter."""
     first, then = pair.astype(np.float64)
     return float(np.median(then / np.maximum(first, 1)))
 
 
 def align_frames(pair: NDArray[np.uint8], move: FloatArray) -> NDArray[np.uint8]:
-    """Return two frames (2, h, w), of which the first is moved to where the second is.
-
-    See ``estimate_rest_motion``.
-    """
+    """Return two frames (2, h, w), the first warped onto the second: see ``estimate_rest_motion``."""
     height, width = pair.shape[1:]
     how = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     first = cv2.warpAffine(pair[0], move, (width, height), flags=how, borderMode=cv2.BORDER_REPLICATE)
@@ -192,10 +194,10 @@ def align_frames(pair: NDArray[np.uint8], move: FloatArray) -> NDArray[np.uint8]
 
 
 def estimate_rest_motion(pair: NDArray[np.uint8], points: FloatArray) -> FloatArray | None:
-    """Return from where (2, 3) in the first of two frames a face at rest came; None if it does not rest.
+    """Return the motion (2, 3) of a face at rest from the second frame to the first; None if it moves.
 
-    A hand-held camera moves it by a little, and the new face must move with it: that is no flicker. Where a
-    face moves much, turns or speaks, flicker cannot be told.
+    A hand-held camera moves it a little, and the new face must move with it: that is no flicker. Where a
+    face moves much, turns or speaks, flicker cannot be measured.
 
     Parameters
     ----------
@@ -205,7 +207,7 @@ def estimate_rest_motion(pair: NDArray[np.uint8], points: FloatArray) -> FloatAr
         Its mesh in the second.
     """
     marks = points[[*LEFT_EYE, *RIGHT_EYE, *INNER_LIPS, *STILL_POINTS]].astype(np.float32)[:, None]
-    as_light = cv2.convertScaleAbs(pair[0], alpha=_light_ratio(pair))  # what brightens seems to move
+    as_light = cv2.convertScaleAbs(pair[0], alpha=_light_ratio(pair))  # a change of light looks like motion
     moved, found, _ = cv2.calcOpticalFlowPyrLK(pair[1], as_light, marks, None)
     hit = found.ravel() == 1
     far = np.linalg.norm(moved - marks, axis=2)[hit]
@@ -217,12 +219,12 @@ def estimate_rest_motion(pair: NDArray[np.uint8], points: FloatArray) -> FloatAr
 
 
 def is_unchanged(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> bool:
-    """Return whether a piece of a frame is published as it was, but for what coding does to it.
+    """Return whether a part of a frame is published unchanged, apart from coding.
 
     Parameters
     ----------
     before, after : (h, w) uint8
-        The piece in grey, of the original and of what was published.
+        The part in grey, of the original and of what was published.
     """
     a, b = before.astype(np.float64).ravel(), after.astype(np.float64).ravel()
     if not a.size or np.abs(a - b).mean() > UNCHANGED_GREY_LEVELS:
@@ -235,14 +237,14 @@ def is_unchanged(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> bool:
 def expression_rows(
     before: Mapping[str, NDArray[Any]], after: Mapping[str, NDArray[Any]], persons: ArrayLike
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield rows of a table: how expressions follow over time, and how far they are off [S 7.5.1].
+    """Yield rows of a table: the correlation of expressions over time, and their mean difference [S 7.5.1].
 
     Parameters
     ----------
     before, after : mapping of str to (n, ...) arrays
-        What ``features`` gives, of which ``blendshapes`` or ``distances`` is read.
+        Features by ``face_columns``, of which ``blendshapes`` or ``distances`` is read.
     persons : (n,) array
-        Whose face each frame shows.
+        The person of each frame.
 
     Yields
     ------
@@ -255,12 +257,68 @@ def expression_rows(
         for name, columns in parts.items():
             old, new = expression_strength(before, kind, columns), expression_strength(after, kind, columns)
             yield f"{name} over time (correlation)", float("nan"), time_correlation(old, new, persons)
-            off = np.abs(old - new)
-            if np.isfinite(off).any():
-                yield f"{name}, difference ({kind})", float("nan"), float(np.nanmean(off))
+            difference = np.abs(old - new)
+            if np.isfinite(difference).any():
+                yield f"{name}, difference ({kind})", float("nan"), float(np.nanmean(difference))
 
 
-def expression_strength(seen: Mapping[str, NDArray[Any]], kind: str, columns: tuple[int, ...]) -> FloatArray:
-    """Return how strong an expression is in each frame (n,): the mean of its columns."""
-    mean: FloatArray = seen[kind][:, list(columns)].astype(np.float64).mean(axis=1)
+def expression_strength(
+    features: Mapping[str, NDArray[Any]], kind: str, columns: tuple[int, ...]
+) -> FloatArray:
+    """Return the strength of an expression in each frame (n,): the mean of its columns."""
+    mean: FloatArray = features[kind][:, list(columns)].astype(np.float64).mean(axis=1)
     return mean
+
+
+def identity_consistency(
+    codes: ArrayLike, persons: ArrayLike, *, folds: int = 10, others: ArrayLike | None = None
+) -> float:
+    """Return how often the nearest face of another fold is one of the same person [S 7.5.2].
+
+    The frames of each person are assigned to the folds in turn, and each is matched with the nearest of all
+    other folds. Ties are chance: among t nearest faces of which s are the person's own it is right s times in
+    t. The thesis uses LBP codes of published frames; any embeddings will do.
+    Deviation: with one person alone every answer is right, so faces of others can be added.
+
+    Parameters
+    ----------
+    codes : (n, d) array
+        One code per frame; rows of NaN are frames without a face, and left out.
+    persons : (n,) array
+        The person of each frame.
+    folds : int
+        Number of parts.
+    others : (m, d) array, optional
+        Embeddings of other people, in no fold: a frame whose nearest face is one of them is wrong.
+
+    Examples
+    --------
+    >>> identity_consistency([[0.0], [0.1], [5.0], [5.1]], ["A", "A", "B", "B"], folds=2)
+    1.0
+    """
+    x, who = _faces_with_person(codes, persons)
+    if not 2 <= folds <= len(x):
+        raise UsageError(f"folds must be in [2, {len(x)}]: {len(x)} frames show a face. Got {folds}.")
+    fold = _rank(who) % folds
+    decoys = np.zeros((0, x.shape[1])) if others is None else np.asarray(others, dtype=np.float64)
+    decoys = decoys[~np.isnan(decoys).any(axis=1)]
+    right = 0.0
+    for start in range(0, len(x), _BLOCK):
+        rows = np.arange(start, min(start + _BLOCK, len(x)))
+        far = cdist(x[rows], x)
+        far[fold[rows][:, None] == fold] = np.inf
+        far = np.hstack([far, cdist(x[rows], decoys)])
+        nearest = np.isfinite(far) & (far == far.min(axis=1, keepdims=True))
+        own = nearest[:, : len(x)] & (who[rows][:, None] == who)
+        right += float((own.sum(axis=1) / np.maximum(nearest.sum(axis=1), 1)).sum())
+    return right / len(x)
+
+
+def _rank(who: NDArray[Any]) -> IntArray:
+    """Return for each row how many rows (n,) of the same person come before it."""
+    order = np.argsort(who, kind="stable")
+    _, first = np.unique(who[order], return_index=True)
+    start = np.repeat(first, np.diff(np.append(first, len(who))))
+    rank = np.empty(len(who), np.intp)
+    rank[order] = np.arange(len(who)) - start
+    return rank

@@ -1,7 +1,7 @@
-"""The audit of videos: who is named by new faces, whether they stay one face and move as the old ones did.
+"""Audit the videos of a release: who is named by the new faces, and how well these follow the old ones.
 
-A frame is looked at as a photo is; but frames of one person are no independent trials, so that intervals
-count people, and figures over time stand beside those over faces.
+A frame is treated as a photo; but frames of one person are not independent trials, so intervals count
+people, and figures over time are reported besides those over faces.
 """
 
 from __future__ import annotations
@@ -16,129 +16,101 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ksame import io
+from ksame import attack, io
 from ksame.analysis.tracking.link import MARGIN_FRAMES
 from ksame.analysis.tracking.scan import scan_video
 from ksame.analysis.tracking.track import Track, annotate_tracks, build_tracks, identify_tracks
 from ksame.analysis.tracking.track_file import tracks_from_json
-from ksame.attack.embed import FaceEmbeddings, embed_faces
-from ksame.attack.recognisers import RECOGNISERS, Recogniser
-from ksame.attack.score import Result, score
-from ksame.audit.pairing import Claim, FacePairs, gallery_subjects, keep_with_originals, tree_stem
+from ksame.attack import AttackResult
+from ksame.attack.embed import FaceEmbeddings
+from ksame.attack.recognisers import ATTACKERS, Recogniser
+from ksame.audit.inputs import AuditRequest
+from ksame.audit.pairing import STRANGER, Claim, FacePairs, gallery_subjects, keep_with_originals, tree_stem
 from ksame.audit.report.result import VIDEO_SUFFIX, Report, audit_record
 from ksame.audit.video import video_metrics
 from ksame.audit.video.video_compare import ComparedClip, compare_clips, concatenate_clips
 from ksame.audit.video.video_metrics import ClipPair, MeasuredFaces
-from ksame.core.arrays import IntArray, ProgressCallback
+from ksame.core.arrays import IntArray
 from ksame.core.errors import InputError, UsageError
-from ksame.core.text import fit_name
+from ksame.core.folders import fit_name
 from ksame.io.sources import Source, find_sources
-from ksame.models.recognisers import RECOGNISERS as DEEP
-from ksame.models.recognisers import default_recogniser, embed
+from ksame.models.recognisers import RECOGNISERS, default_recogniser, embed
 from ksame.release import MappingRow, read_private
 
-VIEWS_PER_PERSON = 10  # original views of a person that an attacker has, spread over the time they are seen
+VIEWS_PER_PERSON = 10  # original frames of a person that an attacker has, spread over their time in view
 PARROT_NOT_TRIED_NOTE = (
-    "What was done to the videos was not imitated (parrot attack), and nobody looked past the face: hair,"
-    " clothes, place and voice are still there, and tell who it is to whoever knows them."
+    "No parrot attack was tried on the videos, and no attack looked past the face: hair, clothes, place and"
+    " voice are unchanged, and identify people to those who know them."
 )
 ONE_PERSON_NOTE = (
-    "The videos show one person only: give faces of strangers with --gallery, or no attack can be scored."
+    "The videos show one person only: give photos of strangers with --gallery, or no attack can be scored."
 )
 
 
-class AuditRequest(NamedTuple):
-    """What the caller of ``run.audit`` wants, made sense of."""
+def audit_videos(claim: Claim, request: AuditRequest) -> Report:
+    """Attack and measure the videos of a release: see ``ksame.audit``.
 
-    recognisers: Sequence[Recogniser]
-    originals: Sequence[Path]
-    private: Path | None
-    gallery: str | Path | None = None
-    subjects: str | None = None
-    show_originals: bool = False
-    frames: int | None = 300
-    notes: tuple[str, ...] = ()  # what is to be said besides
-    jobs: int | None = None
-    progress: ProgressCallback | None = None
-
-
-def audit_videos(claim: Claim, asked: AuditRequest) -> Report:
-    """Attack and measure the videos of a release: see ``run.audit``.
-
-    The tracks in the private folder tell who is where; without them the faces of the originals are followed.
-
-    Parameters
-    ----------
-    claim : Claim
-        The release.
-    asked : Asked
-        What is asked.
+    The tracks in the private folder say who is where; without them the faces of the originals are tracked.
     """
-    recognisers = asked.recognisers
-    lbp = RECOGNISERS["lbp"]  # [S 7.5.2]
-    looking = [*recognisers, *([] if lbp.name in [one.name for one in recognisers] else [lbp])]
-    sources = [Source(video.name, video.path) for video in io.find_videos(asked.originals)]
-    pairs = _pairs(claim, sources, asked.private)
-    scenes = [
-        _compare_clip(claim, name, pairs, looking, asked) for name in claim.videos if name in pairs.sources
+    lbp = ATTACKERS["lbp"]  # [S 7.5.2]
+    known = [one.name for one in request.recognisers]
+    recognisers = [*request.recognisers, *([] if lbp.name in known else [lbp])]
+    sources = [Source(video.name, video.path) for video in io.find_videos(request.originals)]
+    pairs = _pair_videos(claim, sources, request.private)
+    clips = [
+        _compare_clip(claim, name, pairs, recognisers, request)
+        for name in claim.videos
+        if name in pairs.sources
     ]
-    scenes = _identify_clips(scenes)
-    whole, person = (
-        concatenate_clips([s.seen for s in scenes]),
-        np.array([p for s in scenes for p in s.person], dtype=str),
-    )
-    keep = np.concatenate([s.keep for s in scenes])
-    crowd = _build_gallery(
-        asked.gallery,
-        asked.subjects,
-        whole,
-        person,
-        looking,
-        partial(embed_faces, jobs=asked.jobs, progress=asked.progress),
-    )
-    probes = np.flatnonzero((person != "") & ~keep)
-    results = [*_attacks(claim, whole, person, crowd, recognisers, probes)] if len(probes) else []
-    shown = [video_metrics.visible_faces(scene, recognisers) for scene in scenes]
-    visible = np.concatenate(shown)
-    strangers = {name: codes[crowd.strangers] for name, codes in crowd.codes.items()}
-    said = [
-        *asked.notes,
-        *pairs.notes,
-        *crowd.notes,
-        *([PARROT_NOT_TRIED_NOTE] if results else []),
-        *_describe_losses(scenes),
-    ]
-    said += [ONE_PERSON_NOTE] if len(probes) and not results else []
+    clips = _identify_clips(clips)
+    whole = concatenate_clips([clip.compared for clip in clips])
+    person = np.array([p for clip in clips for p in clip.person], dtype=str)
+    gallery = _build_gallery(request, whole, person, recognisers)
+    probes = np.flatnonzero((person != "") & ~np.concatenate([clip.keep for clip in clips]))
+    results = [*_attacks(claim, whole, person, gallery, request.recognisers, probes)] if len(probes) else []
+    visible = [video_metrics.visible_faces(clip, request.recognisers) for clip in clips]
     return Report(
-        certificate=claim.certificate,
-        checks=claim.checks,
-        unchecked=claim.unchecked,
-        broken=claim.broken,
+        **claim.verification,
         results=tuple(results),
         utility=video_metrics.utility_table(
-            MeasuredFaces(whole, person, probes, strangers), looking, results, visible
+            MeasuredFaces(whole, person, probes, gallery.stranger_codes),
+            recognisers,
+            results,
+            np.concatenate(visible),
         ),
-        detected=video_metrics.detection_rates(scenes, asked.jobs),
-        residual_faces=int(visible.sum()) + sum(len(s.seen.bare) + len(s.seen.left) for s in scenes),
-        pairs=video_metrics.face_strips(claim, scenes, shown, asked.show_originals),
+        detected=video_metrics.detection_rates(clips, request.jobs),
+        residual_faces=int(np.concatenate(visible).sum())
+        + sum(len(c.compared.unchanged_frames) + len(c.compared.residual_frames) for c in clips),
+        pairs=video_metrics.face_strips(claim, clips, visible, request.show_originals),
         missing=pairs.missing,
-        notes=tuple(said),
-        record=audit_record(recognisers),
-        films=tuple(
-            video_metrics.video_figures(scene, own) for scene, own in zip(scenes, shown, strict=True)
+        notes=(
+            *request.notes,
+            *pairs.notes,
+            *gallery.notes,
+            *([PARROT_NOT_TRIED_NOTE] if results else []),
+            *_describe_losses(clips),
+            *([ONE_PERSON_NOTE] if len(probes) and not results else []),
+        ),
+        record=audit_record(request.recognisers),
+        videos=tuple(
+            video_metrics.video_figures(clip, own) for clip, own in zip(clips, visible, strict=True)
         ),
     )
 
 
-def _pairs(claim: Claim, originals: Sequence[Source], private: Path | None) -> FacePairs:
-    """Return the original of each published clip: by the mapping, by its name, or because it is the one."""
-    rows = [] if private is None else [row for row in read_private(private)[0] if row.output in claim.videos]
-    told = keep_with_originals(rows, originals) if rows else FacePairs((), {})
-    found = {row.output: told.sources[row.input] for row in told.rows}
-    named = {tree_stem(source.name): source for source in originals}
+def _pair_videos(claim: Claim, originals: Sequence[Source], private: Path | None) -> FacePairs:
+    """Return the original of each published clip: by the mapping, by its name, or as the only one."""
+    rows = (
+        []
+        if private is None
+        else [row for row in read_private(private).mapping if row.output in claim.videos]
+    )
+    mapped = keep_with_originals(rows, originals) if rows else FacePairs((), {})
+    found = {row.output: mapped.sources[row.input] for row in mapped.rows}
+    by_stem = {tree_stem(source.name): source for source in originals}
     for name in claim.videos:
-        if name not in found and tree_stem(name) in named:  # one that shows nobody is not in the mapping
-            found[name] = named[tree_stem(name)]
+        if name not in found and tree_stem(name) in by_stem:  # a clip without faces is not in the mapping
+            found[name] = by_stem[tree_stem(name)]
     if not found and len(claim.videos) == len(originals) == 1:
         found = {claim.videos[0]: originals[0]}
     if not found:
@@ -147,88 +119,97 @@ def _pairs(claim: Claim, originals: Sequence[Source], private: Path | None) -> F
             " originals under the same names."
         )
     lost = len(claim.videos) - len(found)
-    notes = [f"{lost} published videos have no original here, and were not looked at."] if lost else []
+    notes = [f"{lost} published videos have no original here, and were not audited."] if lost else []
     if private is None:
         notes.append(
-            "There are no tracks: the faces of the originals were followed, and told apart by a recogniser."
+            "There are no tracks: the faces of the originals were tracked, and identified by a recogniser."
         )
-    return FacePairs(told.rows, found, (*notes, *told.notes), told.missing)
+    return FacePairs(mapped.rows, found, (*notes, *mapped.notes), mapped.missing)
 
 
 def _compare_clip(
-    claim: Claim, name: str, pairs: FacePairs, recognisers: Sequence[Recogniser], asked: AuditRequest
+    claim: Claim, name: str, pairs: FacePairs, recognisers: Sequence[Recogniser], request: AuditRequest
 ) -> ClipPair:
-    """Look at one clip and its original."""
+    """Compare one clip with its original."""
     original = pairs.sources[name].pixels
     assert isinstance(original, Path)
     clip, published = io.probe_video(original), claim.folder / name
-    inputs = [row.input for row in pairs.rows if row.output == name]
-    paper = None
-    if asked.private is not None and inputs:
-        paper = asked.private / "tracks" / fit_name(inputs[0], ".json")
-    if paper is not None and paper.is_file():
-        count = sum(1 for _ in io.read_frames(original, broken=[], exact=False))
-        text = paper.read_text(encoding="utf-8")
-        told = tracks_from_json(text, width=clip.width, height=clip.height, frames=count)
-    else:
-        told = _scan_original(original, asked)
-    seen = compare_clips(
+    tracks = _read_tracks(name, pairs, request.private, clip, original)
+    if tracks is None:
+        tracks = _track_original(original, request.jobs)
+    compared = compare_clips(
         original,
         published,
         recognisers,
-        tracks=told,
-        max_count=asked.frames,
-        jobs=asked.jobs,
-        progress=asked.progress,
+        tracks=tracks,
+        max_count=request.frames,
+        jobs=request.jobs,
+        progress=request.progress,
     )
-    if seen.frames[1] == 0:
-        raise InputError(f"{name} has no picture that can be read: nothing can be attacked.")
-    return ClipPair(name, original, published, clip, told, seen)
+    if compared.frames[1] == 0:
+        raise InputError(f"{name} has no frame that can be read: nothing can be attacked.")
+    return ClipPair(name, original, published, clip, tracks, compared)
 
 
-def _scan_original(original: Path, asked: AuditRequest) -> tuple[Track, ...]:
-    """Follow the faces of an original whose tracks nobody has: a detector alone overlooks half a face."""
+def _read_tracks(
+    name: str, pairs: FacePairs, private: Path | None, clip: io.Clip, original: Path
+) -> tuple[Track, ...] | None:
+    """Return the tracks in the private folder, if there are any."""
+    inputs = [row.input for row in pairs.rows if row.output == name]
+    if private is None or not inputs:
+        return None
+    file = private / "tracks" / fit_name(inputs[0], ".json")
+    if not file.is_file():
+        return None
+    count = sum(1 for _ in io.read_frames(original, broken=[], exact=False))
+    text = file.read_text(encoding="utf-8")
+    return tracks_from_json(text, width=clip.width, height=clip.height, frames=count)
+
+
+def _track_original(original: Path, jobs: int | None) -> tuple[Track, ...]:
+    """Track the faces of an original without tracks: a detector alone misses faces that are half hidden."""
     recogniser = default_recogniser()
-    seen = scan_video(
+    observations = scan_video(
         io.read_frames(original, broken=[], exact=False),
         embed=partial(embed, recogniser),
-        threads=asked.jobs or 2,
+        threads=jobs or 2,
     )
-    return tuple(map(_trimmed, build_tracks(seen, same=DEEP[recogniser].same_person)))
+    tracks = build_tracks(observations, same=RECOGNISERS[recogniser].same_person)
+    return tuple(map(_without_margins, tracks))
 
 
-def _trimmed(track: Track) -> Track:
-    """Return a track without its margins in time, where there is no face yet, or none any more."""
-    there = np.flatnonzero(track.state != "covered")
-    if not len(there):
+def _without_margins(track: Track) -> Track:
+    """Return a track without its margins in time, where no face is in view yet, or any more."""
+    in_view = np.flatnonzero(track.state != "covered")
+    if not len(in_view):
         return track
-    first = min(MARGIN_FRAMES, int(there[0]))
-    last = max(len(track) - MARGIN_FRAMES, int(there[-1]) + 1)
-    some = slice(first, last)
-    box, state, shape = track.box[some], track.state[some], track.shape[some]
+    first = min(MARGIN_FRAMES, int(in_view[0]))
+    last = max(len(track) - MARGIN_FRAMES, int(in_view[-1]) + 1)
+    frames = slice(first, last)
+    box, state, shape = track.box[frames], track.state[frames], track.shape[frames]
     return replace(track, start=track.start + first, box=box, state=state, shape=shape)
 
 
-def _identify_clips(scenes: Sequence[ClipPair]) -> list[ClipPair]:
-    """Say who each face is: as the tracks do, or by their codes where these were followed here."""
-    blind = [scene for scene in scenes if not all(track.person for track in scene.tracks)]
-    if blind:
-        who = identify_tracks([scene.tracks for scene in blind], DEEP[default_recogniser()].same_person)
-        marks = [
-            annotate_tracks(s.tracks, names, np.zeros(len(names)))
-            for s, names in zip(blind, who, strict=True)
-        ]
-        told = {scene.file: found for scene, found in zip(blind, marks, strict=True)}
-        scenes = [scene._replace(tracks=told.get(scene.file, scene.tracks)) for scene in scenes]
-    named = []
-    for scene in scenes:
-        names = [*(track.person for track in scene.tracks), ""]  # -1: no track
-        named.append(scene._replace(person=tuple(names[track] for track in scene.seen.track)))
-    return named
+def _identify_clips(clips: Sequence[ClipPair]) -> list[ClipPair]:
+    """Identify each face: by the person of its track, or by its embeddings where tracks have none."""
+    anonymous = [clip for clip in clips if not all(track.person for track in clip.tracks)]
+    if anonymous:
+        limit = RECOGNISERS[default_recogniser()].same_person
+        people = identify_tracks([clip.tracks for clip in anonymous], limit)
+        tracks = {
+            clip.file: annotate_tracks(clip.tracks, names, np.zeros(len(names)))
+            for clip, names in zip(anonymous, people, strict=True)
+        }
+        clips = [clip._replace(tracks=tracks.get(clip.file, clip.tracks)) for clip in clips]
+    identified = []
+    for clip in clips:
+        names = [*(track.person for track in clip.tracks), ""]  # -1: no track
+        identified.append(clip._replace(person=tuple(names[track] for track in clip.compared.track)))
+    return identified
 
 
 class VideoGallery(NamedTuple):
-    """Among whom an attacker looks: codes by recogniser, who they are, and in which part of a clip."""
+    """The faces that an attacker searches: embeddings by recogniser, who they are, and the part of a clip."""
 
     codes: Mapping[str, NDArray[Any]]
     subjects: list[str]
@@ -237,38 +218,38 @@ class VideoGallery(NamedTuple):
     strangers: NDArray[np.bool_]
     notes: tuple[str, ...] = ()
 
+    @property
+    def stranger_codes(self) -> dict[str, NDArray[Any]]:
+        """The embeddings of strangers."""
+        return {name: codes[self.strangers] for name, codes in self.codes.items()}
+
 
 def _build_gallery(
-    gallery: str | Path | None,
-    how: str | None,
-    whole: ComparedClip,
-    person: NDArray[np.str_],
-    recognisers: Sequence[Recogniser],
-    look: Callable[..., FaceEmbeddings],
+    request: AuditRequest, whole: ComparedClip, person: NDArray[np.str_], recognisers: Sequence[Recogniser]
 ) -> VideoGallery:
-    """Return some original views of each person, and whoever is in the gallery."""
+    """Return some original frames of each person, and the faces of the gallery."""
     views, part = _attacker_views(person)
     codes = {one.name: whole.before.codes[one.name][views] for one in recognisers}
     who = person[views].tolist()
     photos = [part[view] for view in views]
-    if gallery is None:
+    if request.gallery is None:
         return VideoGallery(codes, who, photos, part, np.zeros(len(who), bool))
-    sources = find_sources(gallery)
-    seen = look(sources, recognisers, stage="looking at the gallery")
-    faces = seen.rows(seen.largest(len(sources)))
-    named, notes = _in_gallery(sources, faces, how, codes, who, recognisers)
+    sources = find_sources(request.gallery)
+    found = request.embed(sources, "embedding the gallery", recognisers=recognisers)
+    faces = found.rows(found.largest(len(sources)))
+    named, notes = _identify_gallery(sources, faces, request.subjects, codes, who, recognisers)
     return VideoGallery(
         {name: np.concatenate([codes[name], faces.codes[name]]) for name in codes},
         who + named,
         photos + [source.name for source in sources],
         part,
-        np.array([False] * len(who) + [name.startswith("stranger: ") for name in named], bool),
+        np.array([False] * len(who) + [name.startswith(STRANGER) for name in named], bool),
         notes,
     )
 
 
 def _attacker_views(person: NDArray[np.str_]) -> tuple[list[int], list[str]]:
-    """Return the rows that an attacker has, one from each part of the time that somebody is seen.
+    """Return the rows that an attacker has, one from each part of a person's time in view.
 
     Also the part of every row: a view of another part is far away in time.
     """
@@ -282,32 +263,32 @@ def _attacker_views(person: NDArray[np.str_]) -> tuple[list[int], list[str]]:
     return views, part
 
 
-def _in_gallery(
+def _identify_gallery(
     sources: Sequence[Source],
     faces: FaceEmbeddings,
-    how: str | None,
+    rule: str | None,
     codes: Mapping[str, NDArray[Any]],
     who: Sequence[str],
     recognisers: Sequence[Recogniser],
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Return who is on each photo of the gallery; without a rule, whom every recogniser takes them for."""
+    """Return the person of each photo of the gallery; without a rule, the one all recognisers agree on."""
     names = [source.name for source in sources]
-    if how is not None:
+    if rule is not None:
         rows = FacePairs(tuple(MappingRow("", name, 0, "") for name in dict.fromkeys(who)), {})
-        return gallery_subjects(names, rows, how, None), ()
-    subjects = np.array([f"stranger: {name}" for name in names], dtype=object)
-    judges = {one: one.same_person for one in recognisers if one.same_person is not None}
-    if judges and len(who):
-        near = np.full((len(judges), len(names), len(who)), np.inf)
-        for far, (one, same) in zip(near, judges.items(), strict=True):
-            there = np.flatnonzero(~np.isnan(faces.codes[one.name]).any(axis=1))
-            far[there] = one.train(codes[one.name], np.array(who))(faces.codes[one.name][there]) / same
-        doubt = near.max(axis=0)  # in the eyes of whoever doubts most
-        ours = doubt.min(axis=1) <= 1
-        subjects[ours] = np.array(who, dtype=object)[doubt.argmin(axis=1)[ours]]
-        if ours.any():
+        return gallery_subjects(names, rows, rule, None), ()
+    subjects = np.array([STRANGER + name for name in names], dtype=object)
+    limits = {one: one.same_person for one in recognisers if one.same_person is not None}
+    if limits and len(who):
+        ratio = np.full((len(limits), len(names), len(who)), np.inf)  # distances, in units of the limit
+        for distance, (one, limit) in zip(ratio, limits.items(), strict=True):
+            found = np.flatnonzero(~np.isnan(faces.codes[one.name]).any(axis=1))
+            distance[found] = one.train(codes[one.name], np.array(who))(faces.codes[one.name][found]) / limit
+        largest = ratio.max(axis=0)  # all of them must agree
+        matched = largest.min(axis=1) <= 1
+        subjects[matched] = np.array(who, dtype=object)[largest.argmin(axis=1)[matched]]
+        if matched.any():
             return subjects.tolist(), (
-                f"{int(ours.sum())} photos of the gallery were taken for people of the videos, by every"
+                f"{int(matched.sum())} photos of the gallery match people of the videos, by every"
                 " recogniser: they count as theirs.",
             )
     return subjects.tolist(), ()
@@ -320,52 +301,68 @@ def _attacks(
     gallery: VideoGallery,
     recognisers: Sequence[Recogniser],
     probes: IntArray,
-) -> Iterator[Result]:
-    """Look for every new face among the original views and the strangers, also among other parts only."""
+) -> Iterator[AttackResult]:
+    """Search the original frames and the strangers for every new face, and other parts of the clips only."""
     if len(set(gallery.subjects)) < 2:
         return
     who = person[probes].tolist()
     part = [gallery.part[row] for row in probes]
-    several = any(
+    has_parts = any(
         photo.startswith(f"{name}: part 1")
         for name, photo in zip(gallery.subjects, gallery.photos, strict=True)
     )
+    strangers = np.flatnonzero(gallery.strangers)
+    ours = np.flatnonzero(~gallery.strangers)
     for one in recognisers:
         old, new = gallery.codes[one.name], whole.after.codes[one.name][probes]
-        run = partial(score, one.train, recogniser=one.name, bound=claim.bound)
-        yield run(old, new, gallery.subjects, who, attack="naive")
-        if several:
-            apart = partial(run, gallery_photos=gallery.photos, probe_photos=part)
-            yield apart(old, new, gallery.subjects, who, attack="naive, other moment")
-        ours = np.flatnonzero(~gallery.strangers)
-        among = np.concatenate([new, old[gallery.strangers]])  # or the few people of a clip would be guessed
-        names = [*who, *(gallery.subjects[row] for row in np.flatnonzero(gallery.strangers))]
-        if len(set(names)) > 1:
-            yield run(among, old[ours], names, [gallery.subjects[row] for row in ours], attack="reverse")
+        naive = partial(
+            attack.naive,
+            old,
+            new,
+            recogniser=one,
+            bound=claim.bound,
+            subjects=gallery.subjects,
+            released_subjects=who,
+        )
+        yield naive()
+        if has_parts:
+            result = naive(photos=gallery.photos, released_photos=part)
+            yield replace(result, attack="naive, other moment")
+        # strangers join the new faces, or the attacker would choose among the few people of a clip
+        people = [*who, *(gallery.subjects[row] for row in strangers)]
+        if len(set(people)) > 1:
+            yield attack.reverse(
+                old[ours],
+                np.concatenate([new, old[strangers]]),
+                recogniser=one,
+                bound=claim.bound,
+                subjects=[gallery.subjects[row] for row in ours],
+                released_subjects=people,
+            )
 
 
-def _describe_losses(scenes: Sequence[ClipPair]) -> Iterator[str]:
-    """Say what could not be looked at."""
-    faces = sum(len(scene.seen) for scene in scenes)
+def _describe_losses(clips: Sequence[ClipPair]) -> Iterator[str]:
+    """State what could not be attacked."""
+    faces = sum(len(clip.compared) for clip in clips)
     if not faces:
         yield "No face was found in the originals: nobody can be recognised by them."
-    covered = faces - sum(int(scene.seen.drawn.sum()) for scene in scenes)
+    covered = faces - sum(int(clip.compared.drawn.sum()) for clip in clips)
     if covered:
         yield (
-            f"Of {faces} faces that were looked at {covered} are covered, or no detector finds them any more:"
-            " the attacker looked where they were in the original."
+            f"Of {faces} faces that were compared {covered} are covered, or no detector finds them any more:"
+            " the attacker used their place in the original."
         )
-    strays = sum(who == "" for scene in scenes for who in scene.person)
-    if strays:
-        yield f"{strays} faces that a detector sees in the originals are in no track, and are nobody's."
+    untracked = sum(person == "" for clip in clips for person in clip.person)
+    if untracked:
+        yield f"{untracked} faces that a detector finds in the originals are in no track and do not count."
 
 
 def merge_reports(videos: Report, photos: Callable[[], Report]) -> Report:
-    """Return what was found of videos, and of the photos beside them if those can be looked at."""
+    """Return the report of the videos and of the photos of one release, if those can be audited."""
     try:
         found = photos()
     except (UsageError, InputError) as error:
-        return replace(videos, notes=(*videos.notes, f"The photos were not looked at: {error}"))
+        return replace(videos, notes=(*videos.notes, f"The photos were not audited: {error}"))
     table = videos.utility.assign(measure="videos: " + videos.utility["measure"].astype(str))
     table = pd.concat([found.utility, table]).reset_index(drop=True)
     table.attrs = found.utility.attrs

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ksame.audit.utility.measures import entropy
+from ksame.audit.utility.figures import entropy
 from ksame.core.arrays import FloatArray
 from ksame.core.errors import WeightsError
 from ksame.core.faces import Space

@@ -12,7 +12,7 @@ from ksame.analysis.identify import IdentifiedPhotos
 from ksame.analysis.strata import predict_attributes
 from ksame.attack.recognisers import Recogniser, choose_recognisers
 from ksame.attack.score import score
-from ksame.audit.utility.slices import clean_labels
+from ksame.audit.utility.measures import clean_labels
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.context import Context
 from ksame.core.errors import WeightsError
@@ -20,11 +20,13 @@ from ksame.core.faces import FaceSet, Space
 from ksame.core.geometry import MESH, with_ring
 from ksame.core.partition_type import Partition
 from ksame.lab.experiments.base import ExperimentData, recogniser_codes
-from ksame.render import portrait
+from ksame.models.recognisers import VERIFIERS
+from ksame.render import mean_face, portrait
 from ksame.replace.mix import risk_weights
 from ksame.spaces import AppearanceSpace, EigenSpace
 
-NETWORKS = ("dlib", "facenet", "sface", "mobilefacenet")  # [A 3.3.2] has the first two
+PAPER_NETWORKS = ("dlib", "facenet")  # [A 3.3.2]
+NETWORKS = (*PAPER_NETWORKS, *(name for name in VERIFIERS.portrait if name not in PAPER_NETWORKS))
 THRESHOLD = 0.6  # of dlib [A 3.4]
 
 
@@ -112,8 +114,8 @@ def _portrait(
 ) -> tuple[NDArray[np.uint8], FloatArray]:
     """Return a group's face as ksame publishes it, and its landmarks [A eq. 1]."""
     w = np.ones(len(rows)) if weights is None else weights[rows]
-    face = portrait.draw_mean_face(
-        view.faces.rgb[rows], with_ring(view.points[rows]), w / w.sum(), view.space.ringed
+    face = mean_face.draw_mean_face(
+        view.faces.rgb[rows], with_ring(view.points[rows]), w / w.sum(), view.space.ring_triangles
     )
     return portrait.draw_portrait(face), face.shape[:MESH]
 

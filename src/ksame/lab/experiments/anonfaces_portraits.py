@@ -63,7 +63,7 @@ class StyleReader(NamedTuple):
     @property
     def codes(self) -> FloatArray:
         """The styles (n, d)."""
-        return self.space.mean + self.space.whitened(self.read) @ self.space.down @ self.space.up
+        return self.space.mean + self.space.whiten(self.read) @ self.space.down @ self.space.up
 
     def means(
         self, view: NeutralFaces, groups: Partition, *, adjust: bool = False, rng: int | None = None
@@ -103,7 +103,7 @@ def released_embeddings(view: NeutralFaces, ks: Sequence[int]) -> Iterator[NDArr
 
     It keeps genders and dark skin apart before it groups, and each portrait is judged.
     """
-    people, context = IdentifiedPhotos.from_faces(view.faces), Context(seed=1, verifiers=VERIFIERS)
+    people, context = IdentifiedPhotos.from_faces(view.faces), Context(seed=1, verifiers=VERIFIERS.portrait)
     for k in ks:
         plan = AnonFaces(k=k).plan(people, context)
         assert isinstance(plan.renderer, ImageRenderer)
@@ -117,7 +117,7 @@ def style_reader(view: NeutralFaces) -> StyleReader | WeightsError:
     except WeightsError as error:
         return error
     space = GeneratorSpace.bundled()
-    space.check(generator)
+    space.check_generator(generator)
     return StyleReader(space, generator, extract_features(view.faces))
 
 
@@ -186,7 +186,7 @@ class _PortraitInputs(NamedTuple):
         return cls(
             able,
             portrait_attributes(faces, able.read, able.space),
-            embed_registered(faces, VERIFIERS),
+            embed_registered(faces, VERIFIERS.portrait),
         )
 
     def published(self, view: NeutralFaces, groups: Partition, seed: int) -> NDArray[Any]:

@@ -11,8 +11,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from ksame.analysis.identify import read_person_labels
 from ksame.analysis.photos import analyse_photos
-from ksame.analysis.subjects import read_person_labels
 from ksame.attack.recognisers import Recogniser
 from ksame.core.arrays import FloatArray, ProgressCallback
 from ksame.core.context import Context, ignore_progress

@@ -21,25 +21,20 @@ from threadpoolctl import threadpool_limits
 from ksame.attack.recognisers import Recogniser, deep_recogniser
 from ksame.attack.score import Match, Train, score
 from ksame.core.arrays import FloatArray
+from ksame.core.context import parallel_map
 from ksame.core.errors import WeightsError
 from ksame.core.geometry import BACKGROUND_GREY, FRAME, crop, to_frame, transform
-from ksame.core.parallel import parallel_map
 from ksame.lab.experiments.base import ExperimentData, ExperimentResult, recogniser_codes
 from ksame.methods.obscure import obscure
 from ksame.models import weights
-from ksame.spaces.eigen import principal
+from ksame.models.recognisers import VERIFIERS
+from ksame.spaces.eigen import principal_components
 
 UInt8Images = NDArray[np.uint8]
 
 FRAME_FACE_WIDTH_PX = (
     2.1 * FRAME.eye_distance
 )  # px of the frame across a face, as ``obscure`` counts its blocks
-NETWORKS_BY_SPEED = (
-    "sface",
-    "mobilefacenet",
-    "facenet",
-    "dlib",
-)  # in the order of what a picture costs, nearly
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +140,7 @@ def eigenfaces(training: FloatArray, *, keep: int | float = 0.95, mahalanobis: b
     >>> match(faces).argmin(axis=1).tolist()
     [0, 1, 2]
     """
-    psi, axes, variance = principal(training, keep=keep)
+    psi, axes, variance = principal_components(training, keep=keep)
     axes = axes / np.sqrt(variance)[:, None] if mahalanobis else axes  # (m', d)
     if not len(axes):  # the same picture again and again: there is nothing to tell people by
         return lambda gallery, subjects: lambda probes: np.zeros((len(probes), len(gallery)))
@@ -179,8 +174,8 @@ def single_threaded(
 
 def attackers(*, count: int = 2) -> list[Recogniser]:
     """Return networks of today that are on this machine; if none is, the first that can be fetched."""
-    there = [name for name in NETWORKS_BY_SPEED if weights.cached(name)][:count]
-    there = there or [name for name in NETWORKS_BY_SPEED if weights.fetchable(name)][:1]
+    there = [name for name in VERIFIERS.identity if weights.cached(name)][:count]
+    there = there or [name for name in VERIFIERS.identity if weights.fetchable(name)][:1]
     if not there:
         raise WeightsError(
             "No recogniser is cached and none can be fetched: go online, or see `ksame models`."

@@ -25,7 +25,7 @@ from ksame.lab.experiments.face_images import (
 from ksame.lab.experiments.newton_setup import FACE_WIDTH_PX, OTHER_PHOTO, SAME_PHOTO, SEED, NewtonSetup
 from ksame.partition import ksame
 from ksame.replace import centroid
-from ksame.spaces.eigen import principal
+from ksame.spaces.eigen import principal_components
 
 NAIVE, REVERSE, PARROT = "naive", "reverse", "parrot"
 NAN = float("nan")  # the paper does not state it
@@ -280,7 +280,7 @@ def _at_k(lab: NewtonSetup, k: int, known: list[NDArray[Any]]) -> dict[str, Any]
     """Return the rates at one k: the mean of some runs, and networks on the first."""
     old = lab.photos[SAME_PHOTO]
     x = lab.window.pixels(old)
-    space = EigenBasis(*principal(x, keep=0.95)[:2])
+    space = EigenBasis(*principal_components(x, keep=0.95)[:2])
     rates: dict[str, Any] = {"k": k, "1/k": 100 / k}
     for name, eigen in (("Pixel", False), ("Eigen", True)):
         # [N 5.4] states at k = 100 that Pixel is 63 % and Eigen 81 % below 1/k

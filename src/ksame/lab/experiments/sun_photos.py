@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from ksame import io
 from ksame.attack.classic import SIDE
-from ksame.attack.recognisers import RECOGNISERS, Recogniser
+from ksame.attack.recognisers import ATTACKERS, Recogniser
 from ksame.attack.score import score
 from ksame.core.arrays import FloatArray
+from ksame.core.context import parallel_map
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import (
     BACKGROUND_GREY,
@@ -29,7 +30,6 @@ from ksame.core.geometry import (
     to_frame,
     transform,
 )
-from ksame.core.parallel import parallel_map
 from ksame.lab.experiments.base import ExperimentData, ExperimentResult
 from ksame.lab.experiments.plots import bars, figure, lines, means
 from ksame.methods.obscure import METHODS, obscure
@@ -196,11 +196,11 @@ def _replace_face(data: ExperimentData, new: Sequence[Surrogate], deform: bool, 
     photo, points = _photo(data, row), data.faces.points[row].copy()
     face, space = new[row], AppearanceSpace.bundled()
     shape = landmarks_on_frame(data.faces[[row]])[0]
-    posed = space.pose(face.shape[:MESH] * FRAME.width / face.rgb.shape[1], shape)
+    posed = space.transfer_pose(face.shape[:MESH] * FRAME.width / face.rgb.shape[1], shape)
     placed = transform(similarity(posed[list(STABLE_POINTS)], points[list(STABLE_POINTS)]), posed)
     if not deform:  # a contour that is there already moves nothing
         points[list(OVAL)] = placed[list(OVAL)]
-    scene = blend.blend_scene(photo, points, face, posed, space.ringed, composite="poisson")
+    scene = blend.blend_scene(photo, points, face, posed, space.ring_triangles, composite="poisson")
     return _PhotoFace(scene, placed, face.rgb, face.shape[:MESH])
 
 
@@ -302,7 +302,7 @@ def _measure_rates(
     """Recognise smiling faces, as they are and as k-Diff-furthest leaves them, by neutral ones [S 6.3.2]."""
     fa, fb = data.only("neutral"), data.only("smiling")
     people = fa.faces.subject
-    who = {feature: RECOGNISERS[name] for feature, name in features.items()}
+    who = {feature: ATTACKERS[name] for feature, name in features.items()}
     gallery, originals = (_codes(partial(_original, part), len(part), who, views) for part in (fa, fb))
     runs = []
     for seed in range(RUNS):

@@ -21,7 +21,7 @@ from ksame.core.geometry import FRAME
 from ksame.core.text import make_visible
 from ksame.io.sources import ImageInput, find_sources
 from ksame.render.portrait import Surrogate, draw_portrait
-from ksame.spaces.appearance import AppearanceSpace, RoundTrip, round_trip
+from ksame.spaces.appearance import AppearanceSpace, ReconstructionError, measure_reconstruction
 
 MIN_FACES = (
     30  # faces: of fewer, each is so large a part of the model that its pictures would show real people
@@ -42,7 +42,7 @@ class TrainingResult:
     faces, held_out : int
         How many it was trained on, and on how many of them the error was measured with a model that was
         trained on the others.
-    error : RoundTrip
+    error : ReconstructionError
         That error.
     failures : tuple of Failure
         Photos that gave no face.
@@ -53,7 +53,7 @@ class TrainingResult:
     report: Path
     faces: int
     held_out: int
-    error: RoundTrip
+    error: ReconstructionError
     failures: tuple[Failure, ...]
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ def train_appearance_model(
     del found  # the pictures of a large set fill the memory: one copy is enough, slices of it cost nothing
     tell, seen = context.progress, int((~held).sum())
     tell("training", 0, 2)
-    error = round_trip(AppearanceSpace.fit(faces[:seen]), faces[seen:])
+    error = measure_reconstruction(AppearanceSpace.fit(faces[:seen]), faces[seen:])
     tell("training", 1, 2)
     model = AppearanceSpace.fit(faces)
     page = out.with_suffix(".html")

@@ -17,7 +17,7 @@ from ksame.core.arrays import FloatArray
 from ksame.core.errors import CannotGuarantee, UsageError
 from ksame.methods.anonfaces.measure import measure_portraits
 from ksame.models.generator import ImageGenerator
-from ksame.spaces.generator_space import ATTRIBUTES, BLOCKS, GeneratorSpace, split_features
+from ksame.spaces.generator_space import ATTRIBUTES, FEATURE_BLOCKS, GeneratorSpace, split_features
 
 __all__ = ["LearntMap", "Samples", "learn_map", "sample_faces", "train_generator_map"]
 
@@ -120,7 +120,7 @@ def _spread_attributes(guide: GeneratorSpace, codes: FloatArray, rng: np.random.
         to = {"yaw": rng.normal(0, _YAW_SIGMA_PX)}
         if rng.random() < _STEERED_SHARE:
             to |= {name: rng.uniform(*span) for name, span in EVEN_RANGES.items()}
-        moved.append(guide.steered(code, to))
+        moved.append(guide.set_attributes(code, to))
     return np.stack(moved)
 
 
@@ -136,7 +136,7 @@ def _draw_and_measure(
     parts = []
     for start in range(0, len(codes), _BATCH):
         some = codes[start : start + _BATCH]
-        seen = measure_portraits(generator.draw(known.rows(some, generator), half=True), known)
+        seen = measure_portraits(generator.draw(known.layer_styles(some, generator), half=True), known)
         if len(seen.rows):
             parts.append(Samples(some[seen.rows], seen.read, seen.attributes))
         if progress:
@@ -163,8 +163,8 @@ def learn_map(samples: Samples, generator: ImageGenerator, *, worn: FloatArray |
     some = Samples(*(part[~held] for part in samples))
     rest = Samples(*(part[held] for part in samples))
     space = _fit(some, generator, worn)
-    styles = _r2(rest.codes, space.mean + space.whitened(rest.read) @ space.down @ space.up)
-    told = space.told(rest.codes)
+    styles = _r2(rest.codes, space.mean + space.whiten(rest.read) @ space.down @ space.up)
+    told = space.predict_attributes(rest.codes)
     follow = {name: _r2(rest.attributes[:, i], told[:, i]) for i, name in enumerate(ATTRIBUTES)}
     return LearntMap(_fit(samples, generator, worn), n, styles, follow)
 
@@ -201,9 +201,9 @@ def _whitening(read: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the centre (f,) and the axes (x, f) that give each block's components unit variance."""
     centre = read.mean(axis=0)
     blocks = split_features(read - centre)
-    axes = np.zeros((sum(BLOCKS.values()), read.shape[1]))
+    axes = np.zeros((sum(FEATURE_BLOCKS.values()), read.shape[1]))
     row = column = 0
-    for block, count in zip(blocks, BLOCKS.values(), strict=True):
+    for block, count in zip(blocks, FEATURE_BLOCKS.values(), strict=True):
         values, vectors = np.linalg.eigh(block.T @ block / len(block))
         values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
         axes[row : row + count, column : column + block.shape[1]] = (

@@ -1,1 +1,1 @@
-"""AnonFACES: one generated portrait for each group [A]."""
+"""AnonFACES: draw one generated portrait for each group [A]."""

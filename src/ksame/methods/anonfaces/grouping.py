@@ -1,4 +1,4 @@
-"""By which codes people are grouped, and which people are kept apart [A 3.3.2]."""
+"""Codes by which people are grouped, and strata that are not mixed [A 3.3.2]."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ksame.spaces.generator_space import ATTRIBUTES
 __all__ = []
 
 SKIN_TONES = (("dark", -30.0), ("brown", 10.0), ("tan", 28.0), ("light", np.inf))
-"""Classes of the typology angle, up to; the usual three lightest are one here."""
-_SKIN_WEIGHT, _AGE_WEIGHT = 4.0, 0.7  # what a standard deviation counts beside a code of length 1
+"""Upper ends of classes of the typology angle; the usual three lightest classes are one here."""
+_SKIN_WEIGHT, _AGE_WEIGHT = 4.0, 0.7  # weight of a standard deviation relative to a code of length 1
 
 
 def per_person(values: FloatArray, subjects: NDArray[Any]) -> FloatArray:
-    """Return each face's person's mean (n, a)."""
-    _, who = np.unique(subjects, return_inverse=True)
-    total = np.zeros((int(who.max()) + 1, values.shape[1]))
-    np.add.at(total, who, values)
-    mean: FloatArray = (total / np.bincount(who)[:, None])[who]
+    """Return for each face the mean of its subject's values, (n, a)."""
+    _, index = np.unique(subjects, return_inverse=True)
+    total = np.zeros((int(index.max()) + 1, values.shape[1]))
+    np.add.at(total, index, values)
+    mean: FloatArray = (total / np.bincount(index)[:, None])[index]
     return mean
 
 
 def grouping_codes(
     faces: FaceSet, embedding: str, members: Mapping[str, FloatArray], read: FloatArray
 ) -> FloatArray:
-    """Return the codes (n, e) by which people are grouped, of about unit length [A 3.3.2]."""
+    """Return the codes (n, e) for grouping, of about unit length [A 3.3.2]."""
     if embedding == "mobilefacenet":
         codes = read[:, :192]
     elif embedding == "pca":
@@ -56,11 +56,11 @@ def stratified_codes(
     label: NDArray[Any] | None,
     grey: NDArray[np.bool_],
 ) -> tuple[FloatArray, NDArray[Any], tuple[str, ...]]:
-    """Return codes that heed skin and age too, the parts that are kept apart, and what is to be said.
+    """Return codes extended by skin and age, the strata, and notes on merged strata.
 
-    Deviation: the paper groups by the recogniser alone; there genders were mixed, and dark skin lost a
-    sixth of its depth. Finer classes of skin than dark and not dark leave larger and less even groups.
-    People without a colour photo are kept apart too, since a group of them gets a grey portrait.
+    Deviation: the paper groups by the recogniser alone; this mixed genders and lightened dark skin by a
+    sixth. Finer classes of skin than dark and other leave larger and less even groups. People without a
+    colour photo form a stratum too, since a group of them gets a grey portrait.
     """
     columns = [
         (own[:, ATTRIBUTES.index(name)], share)
@@ -81,9 +81,9 @@ def stratified_codes(
 def _nested_strata(
     codes: FloatArray, k: int, subjects: NDArray[Any], strata: Sequence[NDArray[np.str_]]
 ) -> tuple[IntArray, list[str]]:
-    """Return the part of each face (n,) by strata (n,) from coarse to fine, and what was merged.
+    """Return the stratum of each face (n,) by labels from coarse to fine, and notes on merges.
 
-    Fine strata are merged before coarse ones: skin of one gender before two genders.
+    Fine strata are merged before coarse ones: skin tones of one gender before genders.
     """
     coarse, *fine = strata
     label, notes = coarse.astype(object), list[str]()

@@ -1,4 +1,4 @@
-"""What a portrait shows: its attributes, of photos and of drawn pictures alike."""
+"""Measure the attributes of portraits, photos and generated images alike."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = [
     "usual_tone",
 ]
 
-_DETECTION_SIDE_PX = 320  # px: a face that fills a portrait is found as well in one as small as that
-_MIN_TONE_DEGREES = 5.0  # degrees of tone: nearer to 0, it tells nothing of b*
-_USUAL_B = 16.0  # b* of skin: 12.5 in london, 20.6 in congress and canada
-_MIN_PROBABILITY = 0.005  # of a probability: its log odds end there
+_DETECTION_SIDE_PX = 320  # enough to detect a face that fills a portrait
+_MIN_TONE_DEGREES = 5.0  # below it, the typology angle does not determine b*
+_MEAN_SKIN_B = 16.0  # b*: 12.5 in london, 20.6 in congress and canada
+_MIN_PROBABILITY = 0.005  # limits log odds
 
 
 class DrawnPortraits(NamedTuple):
-    """Drawn portraits in which a face was found: which they are, their faces and their attributes."""
+    """Generated portraits in which a face was found: their rows, faces and attributes."""
 
     rows: NDArray[np.intp]  # (m,)
     faces: FaceSet  # m of them
@@ -48,16 +48,16 @@ class DrawnPortraits(NamedTuple):
 
 
 def measure_portraits(images: NDArray[np.uint8], space: GeneratorSpace | None = None) -> DrawnPortraits:
-    """Look at drawn portraits (n, s, s, 3) as at photos; without a space nobody is seen to wear anything."""
+    """Measure generated portraits (n, s, s, 3) like photos; without a space, accessories are not measured."""
     rows, faces = largest_faces(images)
     read = extract_features(faces) if len(faces) else np.zeros((0, 0))
     seen = portrait_attributes(faces, read, space)
-    seen[:, ATTRIBUTES.index("ground")] = [background_busyness(images[row]) for row in rows]
+    seen[:, ATTRIBUTES.index("background")] = [background_busyness(images[row]) for row in rows]
     return DrawnPortraits(rows, faces, read, seen)
 
 
 def largest_faces(images: NDArray[np.uint8]) -> tuple[NDArray[np.intp], FaceSet]:
-    """Return the largest face of each picture (n, s, s, 3) that has one, and which those are."""
+    """Return the rows of images (n, s, s, 3) with a face, and the largest face of each."""
     rows, rgb, points, boxes, score = [], [], [], [], []
     for row, image in enumerate(images):
         found = detect(image, limit=_DETECTION_SIDE_PX)
@@ -82,7 +82,7 @@ def largest_faces(images: NDArray[np.uint8]) -> tuple[NDArray[np.intp], FaceSet]
 
 
 class LightChange(NamedTuple):
-    """The light of a picture, changed: every L* is multiplied, and b* grows, to the warm side."""
+    """A change of an image's light: a factor of L* and an offset of b* (warmer)."""
 
     gain: float = 1.0
     warmer: float = 0.0
@@ -90,7 +90,7 @@ class LightChange(NamedTuple):
 
 
 def change_light(image: NDArray[np.uint8], light: LightChange) -> NDArray[np.uint8]:
-    """Return a picture (h, w, 3) in other light, as by another exposure and white balance."""
+    """Return an image (h, w, 3) in other light, as by another exposure and white balance."""
     lab = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
     lab[..., 0] *= light.gain
     lab[..., 2] += light.warmer
@@ -103,22 +103,22 @@ def change_light(image: NDArray[np.uint8], light: LightChange) -> NDArray[np.uin
 def measure_changed_light(
     seen: DrawnPortraits, light: LightChange, space: GeneratorSpace | None = None
 ) -> DrawnPortraits:
-    """Return what ``measure_portraits`` would return of pictures in other light; the ground is kept."""
+    """Measure portraits after a change of light; the background's busyness is kept."""
     faces = replace(seen.faces, rgb=np.stack([change_light(rgb, light) for rgb in seen.faces.rgb]))
     read = extract_features(faces)
     attributes = portrait_attributes(faces, read, space)
-    attributes[:, ATTRIBUTES.index("ground")] = seen.attributes[:, ATTRIBUTES.index("ground")]
+    attributes[:, ATTRIBUTES.index("background")] = seen.attributes[:, ATTRIBUTES.index("background")]
     return DrawnPortraits(seen.rows, faces, read, attributes)
 
 
 def portrait_attributes(faces: FaceSet, read: FloatArray, space: GeneratorSpace | None) -> FloatArray:
-    """Return the attributes (n, a) of faces with these features (n, f); the ground of a photo is 0."""
+    """Return the attributes (n, a) of faces with features (n, f); the background of a photo is 0."""
     if not len(faces):
         return np.zeros((0, len(ATTRIBUTES)))
     on = landmarks_on_frame(faces)
     seen = predict_face_attributes(faces.rgb, on * (faces.rgb.shape[2] / FRAME.width))
     none = np.zeros((len(faces), 1))
-    worn = none[:, [0, 0]] if space is None else space.wearing(space.whitened(read))
+    worn = none[:, [0, 0]] if space is None else space.accessory_log_odds(space.whiten(read))
     told = [
         _log_odds(seen.gender_score),
         seen.age,
@@ -136,27 +136,27 @@ def _log_odds(probability: FloatArray) -> FloatArray:
 
 
 def background_busyness(image: NDArray[np.uint8]) -> float:
-    """Return how busy the ground beside a head is: the log of the standard deviation of its colours."""
+    """Return the log of the standard deviation of the colours beside a head."""
     small = cv2.resize(image, (64, 64), interpolation=cv2.INTER_AREA).astype(np.float32)
     beside = np.concatenate([small[:38, :6].reshape(-1, 3), small[:38, -6:].reshape(-1, 3)])
     return float(np.log(beside.std(axis=0).mean() + 1))
 
 
 def usual_tone(light: FloatArray) -> FloatArray:
-    """Return the typology angle of usual skin of this lightness (n,), for faces without colour.
+    """Return the typology angle (n,) of skin of a lightness and mean b*, for faces without colour.
 
-    The lightness of a grey photo is that of the colour photo: 208 photos of london, congress and canada
-    differ by 0.5 L* from their grey versions, by 1.2 at most. Its b* is 0, so that the angle was off by 42 to
-    52 degrees; with the usual b* it is off by 8, and the same people count as dark.
+    The lightness of a grey photo equals that of the colour photo: 208 photos of london, congress and canada
+    differ by 0.5 L* from their grey versions, by 1.2 at most. Their b* is 0, which causes an error of the
+    angle of 42 to 52 degrees; with the mean b* the error is 8, and the same people count as dark.
     """
-    angle: FloatArray = np.degrees(np.arctan2(light - 50, _USUAL_B))
+    angle: FloatArray = np.degrees(np.arctan2(light - 50, _MEAN_SKIN_B))
     return angle
 
 
 def skin_yellowness(light: float, tone: float) -> float:
-    """Return the b* of skin of this lightness and typology angle; nan where they do not tell.
+    """Return the b* of skin of a lightness and typology angle; nan where they do not determine it.
 
-    At an L* of 50 all skin has the angle 0, and means of several people's need not go together.
+    At an L* of 50 all skin has the angle 0, and means over several people may be inconsistent.
     """
     b = (light - 50) / float(np.tan(np.radians(tone))) if abs(tone) > _MIN_TONE_DEGREES else 0.0
     return b if b > 0 else np.nan

@@ -66,6 +66,7 @@ class PortraitMethod(GroupMethod):
     """A method that groups people who look alike, and draws one synthetic portrait for each group."""
 
     registered_scale: ClassVar[float | None] = 1.0
+    uses_verifiers: ClassVar[bool] = True
 
     partition: str = option("mdav", "How groups are formed.", choices=PARTITIONS)
     embedding: Literal["mobilefacenet", "sface", "facenet", "dlib", "pca"] = option(
@@ -96,12 +97,16 @@ class PortraitMethod(GroupMethod):
         bundled = self.generator == "bundled"
         space = GeneratorSpace.bundled() if bundled else GeneratorSpace.load(self.generator_map)
         generator = ImageGenerator.bundled() if bundled else ImageGenerator.load(self.generator)
-        space.check(generator)
+        space.check_generator(generator)
         return space, generator
 
     def features(self, people: IdentifiedPhotos, space: GeneratorSpace, context: Context) -> FaceFeatures:
         """Return what is seen of all faces, which is looked at once however many k are tried."""
-        return people.column(f"features {space.digest}", lambda: analyse_faces(people.faces, space, context))
+        key = f"features {space.digest}"
+        if key not in people.predicted:
+            people.predicted[key] = analyse_faces(people.faces, space, context)
+        features: FaceFeatures = people.predicted[key]
+        return features
 
     def group(
         self, people: IdentifiedPhotos, seen: FaceFeatures, context: Context, rng: np.random.Generator
@@ -151,7 +156,7 @@ class AnonFaces(PortraitMethod):
         groups, attributes, notes = self.group(people, seen, context, rng)
         own = per_person(attributes, subjects)
         found = draw_portraits(
-            space, generator, space.mean + space.whitened(read) @ space.down @ space.up, attributes, members,
+            space, generator, space.mean + space.whiten(read) @ space.down @ space.up, attributes, members,
             groups, random_weights=RANDOM_WEIGHT_SHARE / float(groups.people.max()), plain=self.plain,
             rng=rng, jobs=context.jobs, progress=context.progress,
             grey=[number for number, rows in enumerate(groups.groups) if seen.grey[rows].all()],
@@ -180,11 +185,7 @@ class AnonFaces(PortraitMethod):
                 "non_commercial": bundled,
                 "kept_together": kept,
             },
-            private={
-                "still_near": names,
-                "attributes": _attribute_rows(found),
-                "group_affinity": _affinity_rows(found.affinity),
-            },
+            private={"still_near": names, **_private_rows(found)},
             notes=(
                 *notes,
                 *([NON_COMMERCIAL] if bundled else []),
@@ -204,7 +205,7 @@ def analyse_faces(faces: FaceSet, space: GeneratorSpace, context: Context) -> Fa
         some = faces[block]
         grey = np.array([is_monochrome(rgb) for rgb in some.rgb])
         read = extract_features(some)
-        read[grey] = space.without_colour(read[grey])
+        read[grey] = space.remove_colour(read[grey])
         return read, portrait_attributes(some, read, space), embed_registered(some, who, read), grey
 
     found = list(context.map(look, blocks, stage="looking at faces"))
@@ -253,11 +254,12 @@ def _table(kept: dict[str, float]) -> str:
 
 
 def _descent_note(affinity: Sequence[GroupAffinity]) -> str:
-    apart, unlike = sum(one.apart for one in affinity), sum(one.unlike for one in affinity)
+    distinct = sum(one.is_distinct for one in affinity)
+    mismatched = sum(one.is_mismatched for one in affinity)
     return (
-        f"Descent: to recognisers {apart} of {len(affinity)} groups stand apart; portraits that are less like"
-        f" their people than these are, or more like such a group: {unlike}; see group_affinity in"
-        " settings.json."
+        f"Ancestry: verifiers find {distinct} of {len(affinity)} groups distinct; {mismatched} portraits are"
+        " less similar to their people than these are to one another, or more similar to another group: see"
+        " group_affinity in settings.json."
     )
 
 
@@ -299,6 +301,11 @@ def _portrait_embeddings(
     return embed_registered(face, list(judges_of)) if len(rows) else None
 
 
+def _private_rows(found: PortraitSet) -> dict[str, Any]:
+    """Return what the private folder says of each group's portrait."""
+    return {"attributes": _attribute_rows(found), "group_affinity": _affinity_rows(found.affinity)}
+
+
 def _attribute_rows(found: PortraitSet) -> list[dict[str, list[float | None]]]:
     """Return for each group the attributes that were asked for and those that its portrait has."""
     return [
@@ -306,7 +313,7 @@ def _attribute_rows(found: PortraitSet) -> list[dict[str, list[float | None]]]:
             name: [None if np.isnan(value) else round(float(value), 2) for value in pair]
             for name, pair in zip(ATTRIBUTES, zip(wished, seen, strict=True), strict=True)
         }
-        for wished, seen in zip(found.wished, found.seen, strict=True)
+        for wished, seen in zip(found.requested, found.seen, strict=True)
     ]
 
 
@@ -325,7 +332,7 @@ def _with_smiles(
         people = set(subjects[rows])
         if {*subjects[rows[smiling[rows]]]} != people or {*subjects[rows[~smiling[rows]]]} != people:
             continue
-        as_drawn = found.wished[number, ATTRIBUTES.index("smile")] > 0
+        as_drawn = found.requested[number, ATTRIBUTES.index("smile")] > 0
         output[rows[smiling[rows] != as_drawn]] = len(images)
         light = found.lights[number]
         images.append(draw_expression(space, draws, found.codes[number], to=not as_drawn, light=light))

@@ -1,4 +1,4 @@
-"""Tries in turn: some are under way at a time, and what comes of it is the same whoever is faster."""
+"""Schedule concurrent tries with results that do not depend on timing."""
 
 from __future__ import annotations
 
@@ -9,32 +9,30 @@ from typing import TypeVar
 
 __all__ = ["retry_in_order"]
 
-_TRIES_UNDER_WAY = (
-    3  # tries under way: one for each of two cores, and one that waits for the first that is free
-)
-_PRIORITY_TRIES = 2  # of which for groups that all others wait for
+_MAX_PENDING_TRIES = 3  # one for each of two cores, and one that waits for a free core
+_MAX_REPEATED_TRIES = 2  # pending tries up to which a group is repeated when no other waits
 
 T = TypeVar("T")
 
 
 def retry_in_order(
-    tries: Mapping[int, int], begin: Callable[[int], Future[T]], settled: Callable[[int, T], bool]
+    tries: Mapping[int, int], begin: Callable[[int], Future[T]], is_settled: Callable[[int, T], bool]
 ) -> None:
-    """Try each group until it is settled, at most so often.
+    """Try each group until it is settled, at most ``tries`` times.
 
-    Tries are begun and noted in the same order, so that what a try can know of others depends neither on who
-    was faster nor on how many cores there are. When nothing else is left to do, a group that is being tried
-    is tried again at once: a core would be idle, and the try is often needed.
+    Tries are started and evaluated in the same order, so that what a try depends on is determined neither by
+    timing nor by the number of cores. When no other group waits, a group with a pending try is tried again
+    at once: a core would be idle, and the try is often needed.
 
     Parameters
     ----------
     tries : mapping of int to int
-        How often each group may be tried, in the order of their first tries.
+        Greatest number of tries per group, in the order of their first tries.
     begin : callable
-        Begins a try for a group.
-    settled : callable
-        Takes note of what came of it, and says whether the group needs no further try; it is also told of
-        tries that were under way when their group was settled.
+        Start a try of a group.
+    is_settled : callable
+        Evaluate a result and return whether the group needs no further try; also called with results of
+        tries that were pending when their group was settled.
 
     Examples
     --------
@@ -46,24 +44,24 @@ def retry_in_order(
     a try for 7
     a try for 8
     """
-    left, waiting, under_way = dict(tries), deque(tries), deque[tuple[int, Future[T]]]()
+    remaining, waiting, pending = dict(tries), deque(tries), deque[tuple[int, Future[T]]]()
     while True:
-        while (number := _next_group(waiting, [one for one, _ in under_way], left)) is not None:
-            left[number] -= 1
-            under_way.append((number, begin(number)))
-        if not under_way:
+        while (number := _next_group(waiting, [one for one, _ in pending], remaining)) is not None:
+            remaining[number] -= 1
+            pending.append((number, begin(number)))
+        if not pending:
             return
-        number, trying = under_way.popleft()
-        if settled(number, trying.result()):
-            left[number] = 0
+        number, future = pending.popleft()
+        if is_settled(number, future.result()):
+            remaining[number] = 0
         waiting.append(number)
 
 
-def _next_group(waiting: deque[int], under_way: Sequence[int], left: Mapping[int, int]) -> int | None:
-    """Return the group that is to be tried next; None if there is none, or enough are under way."""
-    while waiting and len(under_way) < _TRIES_UNDER_WAY:
+def _next_group(waiting: deque[int], pending: Sequence[int], remaining: Mapping[int, int]) -> int | None:
+    """Return the group to try next; None if there is none, or enough tries are pending."""
+    while waiting and len(pending) < _MAX_PENDING_TRIES:
         number = waiting.popleft()
-        if left[number]:
+        if remaining[number]:
             return number
-    again = [number for number in under_way if left[number]]
-    return min(again, key=under_way.count) if again and len(under_way) < _PRIORITY_TRIES else None
+    again = [number for number in pending if remaining[number]]
+    return min(again, key=pending.count) if again and len(pending) < _MAX_REPEATED_TRIES else None

@@ -1,4 +1,4 @@
-"""Random styles, one of which is mixed into each portrait: which of them fits a group, and how far out."""
+"""Random styles, one of which is mixed into each portrait: choose one that fits a group."""
 
 from __future__ import annotations
 
@@ -16,71 +16,57 @@ from ksame.spaces.generator_space import ATTRIBUTES, GeneratorSpace
 
 __all__ = ["StylePool"]
 
-MEAN_GAIN = 1.1  # a mean of people, read off by a regression, is paler than any of them
-RANDOM_STYLE_SHARE = 0.9  # how much of a random face goes in: means of groups are too much alike
-CANDIDATE_STYLES = 40  # of those that nobody has yet, the ones that must be changed least to fit a group
-DISTANCE_RANGES = (
-    (0.86, 0.92),
-    (0.0, 0.84),
-)  # of how far random styles are from the mean, geometry and colour: nearer
-# portraits are alike, farther out there are hands, hats and neighbours, or coloured light
-SKIN_OFFSETS = {
-    "light": 3.5,
-    "tone": 7.0,
-}  # that is asked for: pictures are darker than a line would have them
-_ACCESSORY_OFFSETS = {
-    "ground": 0.4,
-    "hat": 0.9,
-    "glasses": 0.4,
-}  # than usual, in standard deviations, that is asked for
-_SPREAD_ATTRIBUTES = (
-    "age",
-    "nose",
-    "lips",
-    "width",
-)  # set to a span: set to the same, portraits are too much alike
-_MIN_RANDOM_STYLES = 3000  # random styles to choose from, at least: few of them have dark skin
-_AFFINITY_LIMITS = 8.0, 300  # L* that the skin of those may be off a group's, and how many are looked at
+MEAN_GAIN = 1.1  # compensates that a regressed mean of people is nearer to the mean style than any of them
+RANDOM_STYLE_SHARE = 0.9  # weight of the random style: means of groups are too similar
+CANDIDATE_STYLES = 40  # unused styles that need least change to fit a group
+# Distances of geometry and colour from the mean, in mean distances of random styles: nearer, portraits are
+# too similar; further, there are hands, hats and neighbours, or coloured light.
+DISTANCE_RANGES = (0.86, 0.92), (0.0, 0.84)
+SKIN_OFFSETS = {"light": 3.5, "tone": 7.0}  # added to targets: images are darker than linearly predicted
+_ACCESSORY_OFFSETS = {"background": 0.4, "hat": 0.9, "glasses": 0.4}  # standard deviations below the mean
+_SPREAD_ATTRIBUTES = ("age", "nose", "lips", "width")  # limited to a range: equal values are too similar
+_MIN_RANDOM_STYLES = 3000  # few of them have dark skin
+_AFFINITY_LIMITS = 8.0, 300  # difference from the group's skin in L*, and number of styles compared
 
 
 @dataclass(frozen=True, eq=False)
 class StylePool:
-    """Random styles of a generator (s, d), as differences from the mean; each is given away once."""
+    """Random styles of a generator (s, d), as offsets from the mean; each is used once."""
 
     space: GeneratorSpace
     styles: FloatArray
     used: list[int] = field(default_factory=list)
 
     @classmethod
-    def drawn(
+    def draw(
         cls, space: GeneratorSpace, generator: ImageGenerator, tries: int, rng: np.random.Generator
     ) -> Self:
-        """Draw styles at random, enough for so many tries."""
+        """Draw random styles, enough for a number of tries."""
         z = rng.standard_normal((max(_MIN_RANDOM_STYLES, CANDIDATE_STYLES + tries), generator.noise))
         return cls(space, np.tile(generator.styles(z), 2) - space.mean)
 
     @cached_property
     def lights(self) -> FloatArray:
-        """How light the skin of random styles is by itself (s,)."""
-        return self.space.told(self.space.mean + self.styles)[:, ATTRIBUTES.index("light")]
+        """Lightness of the skin of each random style (s,)."""
+        return self.space.predict_attributes(self.space.mean + self.styles)[:, ATTRIBUTES.index("light")]
 
     @cached_property
     def usual(self) -> float:
-        """How far random styles are from the mean."""
+        """Mean distance of random styles from the mean style."""
         return float(np.linalg.norm(self.styles, axis=1).mean())
 
     @cached_property
     def _precision(self) -> FloatArray:
-        """The inverse covariance of geometries of random styles, drawn in to the same in all directions."""
+        """The inverse covariance of random geometries, shrunk towards the identity."""
         geometry = np.split(self.styles, 2, axis=1)[0]
         spread = geometry.T @ geometry / len(geometry)
         return np.linalg.inv(spread + np.trace(spread) / len(spread) * np.eye(len(spread)))
 
     def affinity(self, codes: FloatArray, people: FloatArray, strangers: FloatArray) -> FloatArray:
-        """Return how surely pictures of codes (n, d) are rather like some people than like strangers (n,).
+        """Return the affinity (n,) of images of codes (n, d) to some people rather than to strangers.
 
-        A linear discriminant of geometries, whose spread is that of random styles: of tries for one group it
-        goes with `kinship` at 0.26 to 0.55, a cosine with the members' codes did at 0.07 to 0.37.
+        A linear discriminant of geometries with the covariance of random styles: over tries for one group it
+        correlates with ``group_affinity`` at 0.26 to 0.55, a cosine with the members' codes at 0.07 to 0.37.
 
         Parameters
         ----------
@@ -88,10 +74,12 @@ class StylePool:
             Codes of their faces.
         """
         one, two = (np.split(some.mean(axis=0), 2)[0] for some in (people, strangers))
-        kin: FloatArray = np.split(codes - self.space.mean, 2, axis=1)[0] @ (self._precision @ (one - two))
-        return kin
+        affinity: FloatArray = np.split(codes - self.space.mean, 2, axis=1)[0] @ (
+            self._precision @ (one - two)
+        )
+        return affinity
 
-    def fitting(
+    def choose_styles(
         self,
         code: FloatArray,
         target: Mapping[str, float],
@@ -100,13 +88,13 @@ class StylePool:
         strangers: FloatArray,
         others: FloatArray,
     ) -> tuple[IntArray, FloatArray]:
-        """Return a group's code with random styles that nobody had, set to what is wished for.
+        """Mix a group's code with unused random styles and set its target attributes.
 
-        Styles whose own skin is far from the group's are left out: steered to it, they would keep features
-        of another descent. Of the others, those are taken that need least steering, because what is steered
-        far leaves the space of faces; of these the quarter that is rather like the members than like
-        everybody, or than strangers, which keeps descent; of these the style comes first that is like no
-        other portrait and like no member more than the others.
+        Styles with skin far from the group's are excluded: changed to it, they would keep features of
+        another ancestry. Of the others, use those that need least change, because large changes leave the
+        space of faces; of these the quarter of highest affinity to the members rather than to all people,
+        or to strangers, which preserves ancestry; of these the styles that are least similar to other
+        portraits and to any single member come first.
 
         Parameters
         ----------
@@ -115,41 +103,43 @@ class StylePool:
         target : mapping
             Its attributes.
         people, everybody, strangers, others : (m, d), (n, d), (s, d), (o, d)
-            Codes of the group's faces, of all faces, of people of another descent, if there are any, and of
-            the other groups' portraits.
+            Codes of the group's faces, of all faces, of people of another ancestry, if there are any, and
+            of the other groups' portraits.
 
         Returns
         -------
         numbers : (c,)
-            Of the styles, the best first.
+            Rows of the styles, best first.
         codes : (c, d)
-            With each of them.
+            Codes mixed with each of them.
         """
-        own = np.abs(self.lights - target["light"])
-        own[self.used] = np.inf
-        kin = np.argsort(own)[
-            : max(CANDIDATE_STYLES, min(int((own < _AFFINITY_LIMITS[0]).sum()), _AFFINITY_LIMITS[1]))
-        ]
-        begun = self.space.mean + MEAN_GAIN * (code - self.space.mean) + RANDOM_STYLE_SHARE * self.styles[kin]
-        some = np.argsort(self.space.effort(begun, self.asked(begun, target)))[:CANDIDATE_STYLES]
-        steered = self.steered(begun[some], target)
-        like = self.space.alike(steered, people)  # (c, m)
-        stands_out = like.max(axis=1) - like.mean(axis=1)
-        rather = like.mean(axis=1) - self.space.alike(steered, everybody).mean(axis=1)
+        difference = np.abs(self.lights - target["light"])
+        difference[self.used] = np.inf
+        near_count = min(int((difference < _AFFINITY_LIMITS[0]).sum()), _AFFINITY_LIMITS[1])
+        near_skin = np.argsort(difference)[: max(CANDIDATE_STYLES, near_count)]
+        group = self.space.mean + MEAN_GAIN * (code - self.space.mean)
+        begun = group + RANDOM_STYLE_SHARE * self.styles[near_skin]
+        cost = self.space.attribute_cost(begun, self.requested_attributes(begun, target))
+        some = np.argsort(cost)[:CANDIDATE_STYLES]
+        changed = self.set_attributes(begun[some], target)
+        similarity = self.space.geometry_similarity(changed, people)  # (c, m)
+        penalty = similarity.max(axis=1) - similarity.mean(axis=1)
+        affinity = similarity.mean(axis=1) - self.space.geometry_similarity(changed, everybody).mean(axis=1)
         if len(strangers):
-            rather = self.affinity(steered, people, strangers)
+            affinity = self.affinity(changed, people, strangers)
         if len(others):
-            stands_out = stands_out + 2 * self.space.alike(steered, others).max(axis=1)
-        near = np.flatnonzero(rather >= np.quantile(rather, 0.75))
-        near = near[np.argsort(stands_out[near], kind="stable")]
-        return kin[some[near]], steered[near]
+            penalty = penalty + 2 * self.space.geometry_similarity(changed, others).max(axis=1)
+        best = np.flatnonzero(affinity >= np.quantile(affinity, 0.75))
+        best = best[np.argsort(penalty[best], kind="stable")]
+        return near_skin[some[best]], changed[best]
 
-    def asked(self, codes: FloatArray, target: Mapping[str, float]) -> FloatArray:
-        """Return the attributes (n, a) that codes should get: near the wishes, else rather less.
+    def requested_attributes(self, codes: FloatArray, target: Mapping[str, float]) -> FloatArray:
+        """Return the attributes (n, a) to set: near the targets, with fewer accessories than predicted.
 
-        What is near enough by itself stays: set to the same, portraits would be more alike than people.
+        Values already within tolerance are kept: set to equal values, portraits would be more similar than
+        people.
         """
-        told = self.space.told(codes)
+        told = self.space.predict_attributes(codes)
         asked = told.copy()
         for name, less in _ACCESSORY_OFFSETS.items():
             at = ATTRIBUTES.index(name)
@@ -165,14 +155,16 @@ class StylePool:
             asked[:, at] = np.clip(told[:, at], *some)
         return asked
 
-    def steered(self, codes: FloatArray, target: Mapping[str, float]) -> FloatArray:
-        """Return codes (n, d) that are set to what is wished for, and as far out as pictures are good."""
-        asked = self.asked(codes, target)
-        once = self.reined(self.space.set_to(codes, asked))
-        return self.reined(self.space.set_to(once, asked))  # what was made longer shows too much of it
+    def set_attributes(self, codes: FloatArray, target: Mapping[str, float]) -> FloatArray:
+        """Set the target attributes of codes (n, d), within the range of good images."""
+        asked = self.requested_attributes(codes, target)
+        once = self.limit_distance(self.space.set_all_attributes(codes, asked))
+        return self.limit_distance(
+            self.space.set_all_attributes(once, asked)
+        )  # what was made longer shows too much of it
 
-    def reined(self, codes: FloatArray) -> FloatArray:
-        """Return codes (n, d) whose geometry and colour are as far from the mean as pictures are good."""
+    def limit_distance(self, codes: FloatArray) -> FloatArray:
+        """Limit the distance of geometry and colour of codes (n, d) from the mean."""
         kept = []
         for half, out in zip(np.split(codes - self.space.mean, 2, axis=1), DISTANCE_RANGES, strict=True):
             far = np.maximum(np.linalg.norm(half, axis=1, keepdims=True), 1e-9) * np.sqrt(2) / self.usual

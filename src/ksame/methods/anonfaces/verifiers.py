@@ -1,4 +1,4 @@
-"""Recognisers as judges: what each makes of a face, and whom they take a portrait for [A 3.4]."""
+"""Verify portraits with recognisers: embeddings, matches and affinity to groups [A 3.4]."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from numpy.typing import NDArray
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.faces import FaceSet
 from ksame.core.geometry import FRAME
-from ksame.models.recognisers import embed
+from ksame.models.recognisers import RECOGNISERS, VERIFIERS, embed
 from ksame.spaces.appearance import landmarks_on_frame
 from ksame.spaces.generator_space import split_features
 
 __all__ = ["THRESHOLDS", "distance_limit", "embed_registered", "group_affinity", "matched_faces"]
 
-THRESHOLDS = {"sface": 1.128, "mobilefacenet": 1.01, "facenet": 0.91, "dlib": 0.6}
-"""Distances below which a recogniser would call two faces one person: dlib's of the paper [A 3.4], SFace's of
-its authors, and where one in 1,000 pairs of strangers among 341 legislators is nearer."""
+THRESHOLDS = {name: RECOGNISERS[name].match_threshold for name in VERIFIERS.portrait}
+"""Distances below which a recogniser counts two faces as one person."""
 
-_NEAR_PAIR_SHARE, _MIN_LIMIT_SHARE = 0.05, 0.8  # of pairs of people, and of a threshold: see `limit`
-_embed_lock = threading.Lock()  # for a second thread FaceNet would be opened again, which takes 0.24 GB
+_NEAR_PAIR_SHARE, _MIN_LIMIT_SHARE = (
+    0.05,
+    0.8,
+)  # of pairs of people, and of a threshold: see ``distance_limit``
+_embed_lock = threading.Lock()  # a second thread would load FaceNet again, which takes 0.24 GB
 
 
 def embed_registered(
     faces: FaceSet, verifiers: Sequence[str], read: FloatArray | None = None
 ) -> dict[str, FloatArray]:
-    """Return what each recogniser makes of faces: name to (n, d).
+    """Return each recogniser's embeddings of faces: name to (n, d).
 
-    ``read``: their features, if they are known, whose first part is MobileFaceNet's.
+    ``read`` are their features, if known, which include MobileFaceNet's embedding.
     """
     mesh, scale = landmarks_on_frame(faces), faces.rgb.shape[2] / FRAME.width
     codes = {} if read is None else {"mobilefacenet": split_features(read)[0]}
@@ -51,9 +53,9 @@ def matched_faces(
     rows: IntArray,
     limits: Mapping[str, float] = MappingProxyType(THRESHOLDS),
 ) -> NDArray[np.bool_]:
-    """Return which faces some recogniser takes for a portrait, by what each makes of it.
+    """Return which faces any recogniser matches to a portrait, by its embeddings.
 
-    None: no face was found to judge by, so that everybody counts as recognised.
+    If they are None, no face was found in the portrait, and all members count as matched.
     """
     if image is None:
         return np.ones(len(rows), bool)
@@ -63,15 +65,16 @@ def matched_faces(
     return risk
 
 
-def distance_limit(codes: FloatArray, subjects: NDArray[Any], judge: str) -> float:
-    """Return how near a portrait may be to people: what nearly all of them are apart by, or the threshold.
+def distance_limit(codes: FloatArray, subjects: NDArray[Any], verifier: str) -> float:
+    """Return the least distance of a portrait to members: that of 95 % of their pairs, or the threshold.
 
-    Deviation: the paper always takes the threshold [A 3.4]. At 0.6 dlib takes half of all pairs of black men
-    of london for one person, and one in a hundred of white men: held to that, a portrait of black men would
-    have to be of somebody else. But it is not much less than the threshold: two who are alike, or one who
-    goes by two names, must not let a portrait be like both. Who is within the threshold is listed anyway.
+    Deviation: the paper always uses the threshold [A 3.4]. At 0.6, dlib matches half of all pairs of black
+    men of london, and one in a hundred of white men: a portrait of black men could then only show somebody
+    unlike all of them. But the limit is not much below the threshold: two similar people, or one person
+    under two names, must not permit a portrait similar to both. Members within the threshold are listed
+    anyway.
     """
-    threshold = THRESHOLDS[judge]
+    threshold = THRESHOLDS[verifier]
     apart = np.linalg.norm(codes[:, None] - codes, axis=2)[subjects[:, None] != subjects]
     return float(np.clip(np.quantile(apart, _NEAR_PAIR_SHARE), _MIN_LIMIT_SHARE * threshold, threshold))
 
@@ -79,20 +82,20 @@ def distance_limit(codes: FloatArray, subjects: NDArray[Any], judge: str) -> flo
 def group_affinity(
     face: Mapping[str, FloatArray], members: Mapping[str, FloatArray], own: IntArray, others: IntArray
 ) -> float:
-    """Return how much nearer a face is to its own people than to others, in thresholds, to all recognisers.
+    """Return how much nearer a face is to its own group than to others, in thresholds, over recognisers.
 
-    0 where there are no others. Recognisers tell descent better than any width of nose or lips: of 28 tries
-    at portraits of black people (london, k = 5), those that were of somebody else in dark skin had -0.04 to
-    0.07, doubtful ones 0.15 to 0.2, the others 0.18 to 0.32, as their people have.
+    0 without others. Recognisers distinguish ancestry better than the widths of nose or lips: of 28 tries at
+    portraits of black people (london, k = 5), those that showed another ancestry with dark skin had -0.04
+    to 0.07, doubtful ones 0.15 to 0.2, the others 0.18 to 0.32, like their groups.
 
     Parameters
     ----------
     face : mapping of str to (1, e) or (e,)
-        What recognisers make of it.
+        Its embeddings.
     members : mapping of str to (n, e)
-        What they make of all faces.
+        Embeddings of all faces.
     own, others : index arrays
-        Which of these are its people's, and other people's.
+        Rows of its group and of others.
     """
     nearer = [0.0]
     for name, code in face.items() if len(others) else ():

@@ -158,7 +158,7 @@ def draw_head_portraits(
     rng: np.random.Generator,
 ) -> Portraits:
     """Draw a portrait for each group until its head is whole: see ``cut_flaw``."""
-    codes = space.mean + space.whitened(seen.features) @ space.down @ space.up
+    codes = space.mean + space.whiten(seen.features) @ space.down @ space.up
     found = draw_portraits(
         space, generator, codes, attributes, seen.codes, groups,
         random_weights=RANDOM_WEIGHT_SHARE / float(groups.people.max()), plain=True,
@@ -224,7 +224,7 @@ def _turned(
     assert generator is not None and portraits.codes is not None
     change = dict.fromkeys(ATTRIBUTES, 0.0) | {"yaw": number * POSE_BIN_PX}
     del change["ground"]
-    code = space.moved(portraits.codes[group], change)
+    code = space.shift_attributes(portraits.codes[group], change)
     return _cut(change_light(space.draw(code[None], generator)[0], portraits.lights[group]))
 
 

@@ -11,7 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from ksame.core.arrays import FloatArray
 from ksame.core.errors import InputError, UsageError
 from ksame.core.partition_type import Partition
-from ksame.io.sources import find_sources, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import find_sources
 from ksame.methods.anonfaces.measure import largest_faces, portrait_attributes
 from ksame.methods.anonfaces.targets import ATTRIBUTE_TOLERANCES, group_targets
 from ksame.render.head.cutout import head_flaws

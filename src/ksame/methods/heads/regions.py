@@ -13,7 +13,8 @@ from ksame.analysis.identify import IdentifiedPhotos
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.context import Context
 from ksame.core.geometry import FRAME, five_points, transform
-from ksame.io.sources import Source, read_pixels
+from ksame.io.photos import read_pixels
+from ksame.io.sources import Source
 from ksame.render.head.canvas import CANVAS_SIDE, place_head, placement_scale
 from ksame.render.head.region import head_mask
 

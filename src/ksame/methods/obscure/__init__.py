@@ -1,8 +1,8 @@
-"""The ad hoc methods [N 5.3, S 2.2]: they look like protection, and promise nothing.
+"""Ad hoc methods [N 5.3, S 2.2], which obscure faces without any guarantee.
 
-They are here to be measured against: with the exception of black-out, whoever does the same to
-other photos of the same people finds them again nearly always [N table 1]. Regions are laid out on
-the canonical frame and follow the face's roll and scale in its photo.
+They serve as baselines: except for black-out, an attacker who applies the same method to other photos
+of the same people re-identifies nearly all of them [N table 1]. Regions are defined in the canonical
+frame and follow the roll and scale of the face in its photo.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ __all__ = ["METHODS", "NO_GUARANTEE", "ObscureMethod", "obscure"]
 
 NO_GUARANTEE = Guarantee("none")
 
-FAR_PX = 1e6  # px: no photo is that large
-CROP_MARGIN = 1.5  # the piece of the photo that is worked on is this much larger than the face
+MAX_COORDINATE_PX = 1e6  # larger than any photo
+CROP_MARGIN = 1.5  # size of the processed crop relative to the face
 
 
 @dataclass(frozen=True)
 class ObscureMethod:
-    """One ad hoc method: what it does, and what its strength means; ``default`` is None if it has none."""
+    """An ad hoc method and the meaning of its strength; ``default`` is None if it has no strength."""
 
     run: Callable[[FaceRegion, float], UInt8Image]
     about: str
@@ -62,11 +62,11 @@ class ObscureMethod:
     high: float = 0.0
 
     def amount(self, strength: float | None) -> float:
-        """Return the strength to use, checked."""
+        """Return the checked strength, or its default."""
         if strength is None:
             return self.default or 0.0
         if self.default is None:
-            raise UsageError(f"This method has no strength: {self.about} Got {strength}.")
+            raise UsageError(f"This method takes no strength: {self.about} Got {strength}.")
         if not self.low <= strength <= self.high:
             raise UsageError(
                 f"strength ({self.strength}) must be in [{self.low:g}, {self.high:g}]. Got {strength}."
@@ -84,26 +84,26 @@ def obscure(
     rng: RandomState = None,
     donors: UInt8Image | None = None,
 ) -> UInt8Image:
-    """Return the photo with every face obscured; nothing is promised about recognition.
+    """Return the photo with every face obscured; there is no guarantee about recognition.
 
-    Pixels outside the faces stay as they are (black-out covers more than the face). Where faces
-    overlap, no pixel is inverted twice: a face that was found twice would come back.
+    Pixels outside the faces are not changed (black-out covers more than the face). Where faces
+    overlap, no pixel is inverted twice: otherwise a face detected twice would be restored.
 
     Parameters
     ----------
     rgb : (h, w, 3) uint8
-        A photo; it is not changed.
+        The photo; it is not modified.
     points : (n, 468, 2) array
         The mesh of each face, in pixels of the photo.
     method : str
         A name of ``METHODS``.
     grey : bool
-        Take the colour out of the faces first. The methods named -grey and -bw always do.
+        Remove the colour of the faces first. The methods named -grey and -bw always do.
     strength : float, optional
-        What it means and its default are in ``METHODS``.
+        For its meaning and default see ``METHODS``.
     rng : int, Generator or None
-        For potato, noise and warp. Noise is on the same positions of every face of a call; pass
-        the same number for every photo of a run to have it so in all of them [N 5.3].
+        For potato, noise and warp. Noise has the same positions on every face of a call; pass the same
+        number for every photo of a run to have the same positions in all of them [N 5.3].
     donors : (m, 320, 256, 3) uint8, optional
         For potato: faces on the canonical frame, as ``core.geometry.register`` returns them.
 
@@ -123,51 +123,51 @@ def obscure(
     done = np.zeros(out.shape[:2], bool)
     for row, mesh in enumerate(meshes):
         matrix, piece = to_frame(mesh), bounding_slices(grow_mesh(mesh, CROP_MARGIN), out.shape)
-        if not np.linalg.det(matrix[:, :2]) > 1e-9:  # regions would have no size, and cover nothing
-            raise UsageError(f"The points of face {row} are not those of a face: left and right are swapped.")
+        if not np.linalg.det(matrix[:, :2]) > 1e-9:  # regions would be empty and cover nothing
+            raise UsageError(f"The points of face {row} are not a valid mesh: left and right are swapped.")
         if not out[piece].size:
             continue  # the face is not in the photo
-        here = mesh - np.array([piece[1].start, piece[0].start])
-        mask = fill_hull(here, out[piece].shape[:2])
+        points_in_piece = mesh - np.array([piece[1].start, piece[0].start])
+        mask = fill_hull(points_in_piece, out[piece].shape[:2])
         if grey:
             out[piece][mask] = luma(out[piece][mask])
         matrix = crop_matrix(piece, matrix)
-        face = FaceRegion(out[piece], mask, mask & ~done[piece], here, matrix, seed, row, given)
+        face = FaceRegion(out[piece], mask, mask & ~done[piece], points_in_piece, matrix, seed, row, given)
         out[piece] = METHODS[method].run(face, amount)
-        if grey:  # once more: blur and warp bring colour in from outside, and donors have theirs
+        if grey:  # again: blur, warp and donors bring in colour from outside
             out[piece][mask] = luma(out[piece][mask])
         done[piece] |= mask
     return out
 
 
 def _checked(rgb: UInt8Image, points: ArrayLike) -> tuple[UInt8Image, FloatArray]:
-    """Return a copy of the photo, and the meshes."""
+    """Return a copy of the photo and the meshes, checked."""
     photo, meshes = np.asarray(rgb), np.asarray(points, dtype=np.float64)
     if photo.dtype != np.uint8 or photo.ndim != 3 or photo.shape[2] != 3:
         raise UsageError(f"rgb must be (h, w, 3) uint8. Got {photo.shape} {photo.dtype}.")
     if meshes.ndim != 3 or meshes.shape[1:] != (MESH, 2):
         raise UsageError(f"points must be (n, {MESH}, 2). Got {meshes.shape}.")
-    if not (np.abs(meshes) < FAR_PX).all():  # a NaN fails too
-        raise UsageError(f"points must be finite pixels of the photo, at most {FAR_PX:.0e} away.")
+    if not (np.abs(meshes) < MAX_COORDINATE_PX).all():  # a NaN fails too
+        raise UsageError(f"points must be finite and within {MAX_COORDINATE_PX:.0e} pixels.")
     return photo.copy(), meshes
 
 
 def _checked_donors(donors: UInt8Image | None, method: str, amount: float) -> UInt8Image:
-    """Return the donors; there are none by default, because a part of a real face is a real face's."""
+    """Return the checked donors; there is no default, because parts of real faces identify people."""
     shape = (FRAME.height, FRAME.width, 3)
     given = np.zeros((0, *shape), np.uint8) if donors is None else np.asarray(donors)
     if given.dtype != np.uint8 or given.shape[1:] != shape:
         raise UsageError(f"donors must be (m, {', '.join(map(str, shape))}) uint8. Got {given.shape}.")
     if method == "potato" and len(given) < round(amount):
         raise UsageError(
-            f"potato averages {amount:g} donors for each part: pass as many faces, synthetic or averaged"
-            f" ones where possible, as donors. Got {len(given)}."
+            f"potato averages {amount:g} donors for each part: pass at least as many faces as donors, if"
+            f" possible synthetic or averaged ones. Got {len(given)}."
         )
     return given
 
 
-_HEIGHT = "height of the band, in distances between the eyes"
-_LEVEL = "the least value that becomes white"
+_HEIGHT = "height of the band, in interocular distances"
+_LEVEL = "lowest value that becomes white"
 _SHARE = "share of the pixels"
 METHODS: dict[str, ObscureMethod] = {
     "black-out": ObscureMethod(
@@ -175,26 +175,24 @@ METHODS: dict[str, ObscureMethod] = {
     ),
     "bar": ObscureMethod(bar, "A black band lies over the eyes.", _HEIGHT, 0.7, 0.4, 2),
     "t-mask": ObscureMethod(t_mask, "Eyes and nose are black.", _HEIGHT, 0.7, 0.4, 2),
-    "mouth-grey": ObscureMethod(partial(mouth, bw=False), "All is black but mouth and chin, in grey."),
+    "mouth-grey": ObscureMethod(partial(mouth, bw=False), "Only mouth and chin are visible, in grey."),
     "mouth-bw": ObscureMethod(
         partial(mouth, bw=True),
-        "All is black but mouth and chin, in black and white.",
+        "Only mouth and chin are visible, in black and white.",
         _LEVEL,
         BINARY_LEVEL,
         0,
         255,
     ),
-    "ordinal": ObscureMethod(
-        ordinal, "Each value becomes one of a few.", "how many values are left", 5, 2, 64
-    ),
-    # [N] has blocks of 15, 20 and 30 px in pictures of 13,266 px, which are 115 px across on average
+    "ordinal": ObscureMethod(ordinal, "Each value is quantised.", "number of values", 5, 2, 64),
+    # [N] has blocks of 15, 20 and 30 px in images of 13,266 px, which are 115 px across on average
     "pixelate": ObscureMethod(pixelate, "Each block has one colour.", "blocks across the face", 8, 1, 32),
-    "negative-grey": ObscureMethod(partial(negative, bw=False), "Grey, and dark for light."),
+    "negative-grey": ObscureMethod(partial(negative, bw=False), "Grey levels are inverted."),
     "negative-bw": ObscureMethod(
-        partial(negative, bw=True), "Black for white, white for black.", _LEVEL, BINARY_LEVEL, 0, 255
+        partial(negative, bw=True), "Black and white, inverted.", _LEVEL, BINARY_LEVEL, 0, 255
     ),
     "potato": ObscureMethod(
-        potato, "Eyes, nose and mouth are the donors'.", "donors mixed for each", 2, 1, 1000
+        potato, "Eyes, nose and mouth are the donors'.", "donors averaged for each part", 2, 1, 1000
     ),
     "threshold": ObscureMethod(threshold, "Each value becomes 0 or 255.", _LEVEL, BINARY_LEVEL, 0, 255),
     # 9,000 of 13,266 pixels had to be changed until 1 % of the faces were recognised [N 5.3]
@@ -202,10 +200,8 @@ METHODS: dict[str, ObscureMethod] = {
     "noise-bw": ObscureMethod(
         noise_bw, "Black and white, and some pixels are flipped.", _SHARE, 0.5, 0.01, 0.99
     ),
-    "blur": ObscureMethod(
-        blur, "The face is out of focus.", "sigma, in distances between the eyes", 0.2, 0.02, 2
-    ),
+    "blur": ObscureMethod(blur, "The face is blurred.", "sigma, in interocular distances", 0.2, 0.02, 2),
     "warp": ObscureMethod(
-        warp, "Its points are shifted.", "most, in distances between the eyes", 0.3, 0.02, 0.5
+        warp, "Its points are shifted.", "largest shift, in interocular distances", 0.3, 0.02, 0.5
     ),
 }

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.analysis.identify import IdentifiedPhotos
-from ksame.analysis.photos import replaced_boxes
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.context import Context
-from ksame.core.geometry import FRAME
+from ksame.core.geometry import FRAME, replaced_boxes
 from ksame.core.options import option
 from ksame.methods.base import Method, Plan, Publish
 from ksame.methods.obscure import METHODS, NO_GUARANTEE, obscure
@@ -34,6 +33,7 @@ class Obscure(Method[IdentifiedPhotos]):
     speed: ClassVar[str] = "about 11 photos per second on 2 cores"
     outputs: ClassVar[tuple[Publish, ...]] = ("scene",)
     registered_scale: ClassVar[float | None] = 0.5  # the photos themselves are drawn on
+    uses_subjects: ClassVar[bool] = False  # nobody shares anything
 
     name: str  # type: ignore[misc]  # one class for all of them
     grey: bool = option(False, "Take the colour out of the faces.")
@@ -43,6 +43,13 @@ class Obscure(Method[IdentifiedPhotos]):
         """Refuse a strength that the method has not."""
         super().__post_init__()
         METHODS[self.name].amount(self.strength)
+
+    def describe_strength(self) -> str:
+        """Say what the strength is of this method; nothing where it has none."""
+        how = METHODS[self.name]
+        if how.default is None:
+            return ""
+        return f"{how.strength} [{how.default:g}], {how.low:g} to {how.high:g}"
 
     def plan(self, people: IdentifiedPhotos, context: Context) -> Plan:
         """Give every face an identity of its own: nobody shares anything."""

@@ -1,4 +1,4 @@
-"""Ad hoc methods that move what is in the face: blur, warp, and parts of other faces."""
+"""Ad hoc methods that displace or replace content of the face: blur, warp, parts of other faces."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ksame.methods.obscure.face_region import (
     crop_matrix,
 )
 
-# corners of eyes and mouth, brows, nose, chin: what warp shifts; nearer ones would fold the face
+# Corners of eyes and mouth, brows, nose, chin: the points that warp shifts; denser ones would fold the face
 KEY_POINTS = (33, 133, 362, 263, 105, 334, 1, 61, 291, 199)
-# middle and half axes of each part on the frame, and which draw of donors it comes from
+# Centre and half axes of each part in the frame, and the draw of donors it uses
 PART_ELLIPSES = (
     ((82, 124), (42, 34), 0),  # left eye and brow
     ((174, 124), (42, 34), 0),
     ((128, 168), (37, 38), 1),  # nose
     ((128, 227), (58, 31), 2),  # mouth
 )
-PART_EDGE_PX = 7  # px of the frame: the edge of a part
+PART_EDGE_PX = 7  # px of the frame: width of a part's soft edge
 
 
 def blur(face: FaceRegion, sigma: float) -> UInt8Image:
     """Convolve with a Gaussian [S 2.2].
 
-    A wide one is applied to a smaller picture, so that the cost does not grow with sigma: of the
-    small picture it is still four pixels wide, and both resamplings widen it by less than 1 %.
+    A wide Gaussian is applied to a reduced image, so that the cost does not grow with sigma: its sigma
+    is still four reduced pixels, and both resamplings widen it by less than 1 %.
     """
     sigma = sigma * face.eyes
     height, width = face.mask.shape
@@ -45,9 +45,9 @@ def blur(face: FaceRegion, sigma: float) -> UInt8Image:
 
 
 def warp(face: FaceRegion, amount: float) -> UInt8Image:
-    """Shift key points at random and take the rest of the face along [S 2.2].
+    """Shift key points at random and deform the rest of the face accordingly [S 2.2].
 
-    The edge of the face stays: towards it shifts fade away, so that no seam shows.
+    Shifts fade towards the edge of the face, which stays fixed, so that there is no visible seam.
     """
     rng = np.random.default_rng([face.seed, face.row])
     turn, far = rng.uniform(0, 2 * np.pi, len(KEY_POINTS)), np.sqrt(rng.uniform(size=len(KEY_POINTS)))
@@ -71,7 +71,7 @@ def warp(face: FaceRegion, amount: float) -> UInt8Image:
 
 @cache
 def _soft(half: tuple[int, int]) -> FloatArray:
-    """Return an ellipse with these half axes and a soft edge, and room for the edge around it."""
+    """Return the mask of an ellipse with soft edge, padded by the width of the edge."""
     (x, y), room = half, 3 * PART_EDGE_PX
     weight = np.zeros((2 * (y + room) + 1, 2 * (x + room) + 1), np.float32)
     cv2.ellipse(weight, (x + room, y + room), half, 0, 0, 360, 1.0, -1)
@@ -80,17 +80,17 @@ def _soft(half: tuple[int, int]) -> FloatArray:
 
 
 def potato(face: FaceRegion, mixed: float) -> UInt8Image:
-    """Replace eyes, nose and mouth by those of other faces [N 5.3], in this face's light.
+    """Replace eyes, nose and mouth by those of donor faces [N 5.3], in this face's light.
 
-    Deviation: the other faces are only ever those that the caller hands over, and each part is the
-    mean of at least two of them unless the strength is 1: [N] takes parts of the gallery, and so
-    publishes real eyes of real people who did not ask for it. Hand over synthetic or averaged faces.
-    If they are the others of the same set, leave the face itself out.
+    Deviation: only faces passed by the caller are used, and each part is the mean of at least two of
+    them unless the strength is 1: [N] takes parts of the gallery, and so publishes the eyes of real
+    people without their consent. Pass synthetic or averaged faces. If the donors are other faces of the
+    same set, exclude the face itself.
     """
     rng = np.random.default_rng([face.seed, face.row])
     takes = [rng.choice(len(face.donors), round(mixed), replace=False) for _ in range(3)]
     here, there = (_anchors(five) for five in (transform(face.matrix, five_points(face.points)), FRAME.five))
-    laid = np.zeros((*face.mask.shape, 4), np.float32)  # colour times weight, and weight
+    laid = np.zeros((*face.mask.shape, 4), np.float32)  # colour times weight; weight
     for (middle, half, whose), move in zip(PART_ELLIPSES, here - there, strict=True):
         weight = _soft(half)
         (height, width), low = weight.shape, np.subtract(middle, half) - 3 * PART_EDGE_PX
@@ -104,20 +104,20 @@ def potato(face: FaceRegion, mixed: float) -> UInt8Image:
 
 
 def _anchors(five: FloatArray) -> FloatArray:
-    """Return where each of PARTS belongs: eyes, nose, middle of the mouth."""
+    """Return the position of each of ``PART_ELLIPSES``: eyes, nose, centre of the mouth."""
     return np.concatenate([five[:3], five[3:].mean(axis=0, keepdims=True)])
 
 
 def _add_patch(laid: FloatArray, face: FaceRegion, patch: FloatArray, matrix: FloatArray) -> None:
-    """Add a patch (h, w, 4) with its weight last to what is laid; the matrix takes the photo to the patch."""
+    """Accumulate a patch (h, w, 4), with its weight last; the matrix maps the photo to the patch."""
     height, width = patch.shape[:2]
     ends = transform(cv2.invertAffineTransform(matrix), [[0, 0], [width, 0], [width, height], [0, height]])
     at = bounding_slices(ends, laid.shape)
     if not laid[at].size:
-        return  # this part of the face is not in the photo
+        return  # this part of the face is outside the photo
     size, flags = laid[at].shape[1::-1], cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     colour, weight = np.split(cv2.warpAffine(patch, crop_matrix(at, matrix), size, flags=flags), [3], axis=2)
     weight = weight * face.mask[at][..., None]
-    rim = weight * (1 - weight)  # around the part: there both are to have the same mean colour
+    rim = weight * (1 - weight)  # around the part, where both get the same mean colour
     own, other = ((rim * rgb).sum(axis=(0, 1)) for rgb in (face.rgb[at], colour))
     laid[at] += weight * np.dstack([colour * ((own + 1e-3) / (other + 1e-3)), np.ones_like(weight)])

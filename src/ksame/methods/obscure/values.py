@@ -1,4 +1,4 @@
-"""Ad hoc methods that cover a region, or change values where they stand."""
+"""Ad hoc methods that cover a region or change pixel values in place."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ksame.methods.obscure.face_region import (
 )
 
 EYE_LINE = float(FRAME.five[0, 1])
-FACE_WIDTH = 2.1 * EYE_DISTANCE  # of a face: the mean of 20 ovals on the frame
-BINARY_LEVEL = 128.0  # black or white, where that is not what strength says
-UNDER_NOSE = 2  # mesh point where the nose meets the upper lip
+FACE_WIDTH = 2.1 * EYE_DISTANCE  # mean of 20 face contours in the frame
+BINARY_LEVEL = 128.0  # threshold of black and white, unless strength sets it
+UNDER_NOSE = 2  # mesh point between nose and upper lip
 
 
 def _split(values: UInt8Image, t: float) -> UInt8Image:
@@ -33,7 +33,7 @@ def _to_grey(rgb: UInt8Image, t: float, bw: bool) -> UInt8Image:
 
 
 def _band(top: float, bottom: float) -> FloatArray:
-    """Return the corners of a band of the frame, wider than any face."""
+    """Return the corners of a horizontal band of the frame, wider than any face."""
     return np.array(
         [
             [-4 * EYE_DISTANCE, top],
@@ -45,12 +45,12 @@ def _band(top: float, bottom: float) -> FloatArray:
 
 
 def black_out(face: FaceRegion, margin: float) -> UInt8Image:
-    """Cover everything [N 5.3], and a margin."""
+    """Cover the face and a margin [N 5.3]."""
     return face.painted(fill_hull(grow_mesh(face.points, 1 + margin), face.mask.shape), 0)
 
 
 def _bar_region(face: FaceRegion, height: float) -> BoolMask:
-    """Return the band over eyes and brows: two thirds of it are above the eyes' centres."""
+    """Return the band over eyes and brows, two thirds of it above the centres of the eyes."""
     return face.region(_band(EYE_LINE - height * EYE_DISTANCE * 2 / 3, EYE_LINE + height * EYE_DISTANCE / 3))
 
 
@@ -60,7 +60,7 @@ def bar(face: FaceRegion, height: float) -> UInt8Image:
 
 
 def t_mask(face: FaceRegion, height: float) -> UInt8Image:
-    """Cover eyes and nose [N 5.3]; the stem ends where this face's nose does, also on a turned head."""
+    """Cover eyes and nose [N 5.3]; the stem ends below this face's nose, also on a turned head."""
     x, y = face.on_frame(UNDER_NOSE)
     half, foot = 0.45 * EYE_DISTANCE, y + 0.1 * EYE_DISTANCE
     middle = FRAME.width / 2
@@ -69,7 +69,7 @@ def t_mask(face: FaceRegion, height: float) -> UInt8Image:
 
 
 def mouth(face: FaceRegion, t: float, *, bw: bool) -> UInt8Image:
-    """Cover all but mouth and chin, which lose their colour [N 5.3]."""
+    """Cover all but mouth and chin, and remove their colour [N 5.3]."""
     end = float(face.on_frame(UNDER_NOSE)[1]) + 0.05 * EYE_DISTANCE
     bare = face.region(_band(end, 8 * EYE_DISTANCE))
     new = face.painted(face.mask & ~bare, 0)
@@ -78,14 +78,14 @@ def mouth(face: FaceRegion, t: float, *, bw: bool) -> UInt8Image:
 
 
 def ordinal(face: FaceRegion, bins: float) -> UInt8Image:
-    """Replace each value by the middle of its bin [N 5.3]; five bins are 25, 76, 128, 179, 230."""
+    """Replace each value by the centre of its bin [N 5.3]; five bins are 25, 76, 128, 179, 230."""
     n = round(bins)
     middles = ((2 * (np.arange(256) * n // 256) + 1) * 256 // (2 * n)).astype(np.uint8)
     return face.painted(face.mask, middles[face.rgb[face.mask]])
 
 
 def pixelate(face: FaceRegion, blocks: float) -> UInt8Image:
-    """Replace each block by its mean [N 5.3]; only the face's own pixels are averaged."""
+    """Replace each block by its mean over pixels of the face [N 5.3]."""
     column, row = face.cells(face.mask, FACE_WIDTH / blocks)
     column, row = column - column.min(initial=0), row - row.min(initial=0)
     which = row * (column.max(initial=0) + 1) + column
@@ -96,7 +96,7 @@ def pixelate(face: FaceRegion, blocks: float) -> UInt8Image:
 
 
 def negative(face: FaceRegion, t: float, *, bw: bool) -> UInt8Image:
-    """Replace x by 255 - x, and so black by white and white by black [N 5.3]."""
+    """Invert values: replace x by 255 - x [N 5.3]."""
     return face.painted(face.fresh, 255 - _to_grey(face.rgb[face.fresh], t, bw))
 
 
@@ -105,11 +105,11 @@ def threshold(face: FaceRegion, t: float) -> UInt8Image:
     return face.painted(face.mask, _split(face.rgb[face.mask], t))
 
 
-def _chosen(face: FaceRegion, mask: BoolMask, share: float) -> tuple[BoolMask, UInt8Image]:
-    """Return which pixels of a mask noise hits, and its values (p, 1) there.
+def _noise_positions(face: FaceRegion, mask: BoolMask, share: float) -> tuple[BoolMask, UInt8Image]:
+    """Return which pixels of a mask get noise, and its values (p, 1) there.
 
-    Positions are pixels of the frame: they are the same on every face [N 5.3]. Each is hit with the
-    same chance [S 2.2]. A face that is larger than the frame meets the same noise again.
+    Positions are pixels of the frame, the same on every face [N 5.3], each with the same probability
+    [S 2.2]. On a face larger than the frame the pattern repeats.
     """
     rng = np.random.default_rng(face.seed)
     hit = rng.random((FRAME.height, FRAME.width)) < share
@@ -121,12 +121,12 @@ def _chosen(face: FaceRegion, mask: BoolMask, share: float) -> tuple[BoolMask, U
 
 def noise_grey(face: FaceRegion, share: float) -> UInt8Image:
     """Replace some pixels by random greys [N 5.3]."""
-    hit, values = _chosen(face, face.mask, share)
+    hit, values = _noise_positions(face, face.mask, share)
     return face.painted(face.mask, np.where(hit[:, None], values, luma(face.rgb[face.mask])))
 
 
 def noise_bw(face: FaceRegion, share: float) -> UInt8Image:
-    """Turn the face black and white, and flip some pixels [N 5.3]."""
-    hit, _ = _chosen(face, face.fresh, share)
+    """Convert the face to black and white and invert some pixels [N 5.3]."""
+    hit, _ = _noise_positions(face, face.fresh, share)
     values = _to_grey(face.rgb[face.fresh], BINARY_LEVEL, True)
     return face.painted(face.fresh, np.where(hit[:, None], 255 - values, values))

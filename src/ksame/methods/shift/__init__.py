@@ -1,1 +1,1 @@
-"""The identity shift: one synthetic identity for each person [S 7]."""
+"""Identity shift: give each person a synthetic identity [S 7]."""

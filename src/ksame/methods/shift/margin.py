@@ -1,4 +1,4 @@
-"""How well a new face hides an old one, and that nobody else is taken for it."""
+"""Measure how well a new face protects a person, and that it matches nobody else."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ from ksame.core.faces import FaceView
 from ksame.core.parallel import map_pairs
 from ksame.models.recognisers import RECOGNISERS, embed
 
-# Two new faces in the same dim light look alike to recognisers; that one is taken for the other shows nobody.
+# Two new faces in the same dim light are similar to recognisers; confusing them identifies nobody.
 SAME_PERSON_MARGIN = 0.85
-# How far a new face should be from the old one, in distances of one person. Of 978 faces worn by 21 people
-# (london, two clips) those as far were named among 1,021 people of congress in 2 % of views; with less (1.18,
-# 1.26 and 1.27 for the last three) in 5 %. Ranks among the people in the box told less than distances.
-STRANGER_DISTANCES = {"sface": 1.15, "mobilefacenet": 1.24, "facenet": 1.32, "dlib": 1.34}
+STRANGER_DISTANCES = {name: net.stranger_ratio for name, net in RECOGNISERS.items()}
 DEFAULT_STRANGER_RATIO = 1.3
 Embeddings = Mapping[str, FloatArray]
-"""What each recogniser makes of some views: name to (n, d)."""
+"""Embeddings of some views by each recogniser: name to (n, d)."""
 
 
 def privacy_margin(seen: Embeddings, i: int, old: Sequence[Embeddings], new: Sequence[Embeddings]) -> float:
-    """Return how far a face of person i is from their old one, and 0 if it is taken for anybody else's.
+    """Return the privacy margin of a new face of person i, or 0 if it matches anyone else.
 
-    1 is where a recogniser begins to take two for one person, 2 where it seldom names one among a thousand
-    strangers. Other new faces may be a little nearer than one person's.
+    1 is a recogniser's threshold for one person, 2 where it seldom identifies a person among a thousand
+    strangers. Other new faces may be slightly nearer than the threshold.
     """
     others = [known for j, known in enumerate(old) if j != i]
     if distance_ratio(seen, others) <= 1 or distance_ratio(seen, new) <= SAME_PERSON_MARGIN:
@@ -36,7 +33,7 @@ def privacy_margin(seen: Embeddings, i: int, old: Sequence[Embeddings], new: Seq
 
 
 def margin_to_original(seen: Embeddings, old: Embeddings) -> float:
-    """Return how far a face is from an old one: see ``privacy_margin``."""
+    """Return the margin of a face to an original: see ``privacy_margin``."""
     far = ((name, distance_ratio({name: codes}, [old])) for name, codes in seen.items() if name in old)
     return min(
         1 + (ratio - 1) / (STRANGER_DISTANCES.get(name, DEFAULT_STRANGER_RATIO) - 1) for name, ratio in far
@@ -44,14 +41,14 @@ def margin_to_original(seen: Embeddings, old: Embeddings) -> float:
 
 
 def distance_ratio(new: Embeddings, others: Sequence[Embeddings]) -> float:
-    """Return how far a new face is from others, for the recogniser that finds it nearest; infinity for none.
+    """Return the smallest distance of a new face to others over recognisers; infinity without any.
 
-    In the distances up to which recognisers take two codes for one person: above 1 none of them does.
+    In units of each recogniser's threshold for one person: above 1 none of them matches.
 
     Parameters
     ----------
     new, others : mapping of str to (n, d)
-        What each recogniser makes of some views; faces without a code of a recogniser are not compared.
+        Embeddings of views by recogniser; only recognisers that both have are compared.
     """
     ratios = (
         np.linalg.norm(codes[:, None] - other[name], axis=2).min() / RECOGNISERS[name].same_person
@@ -63,10 +60,10 @@ def distance_ratio(new: Embeddings, others: Sequence[Embeddings]) -> float:
 
 
 def embed_views(views: Sequence[FaceView], recogniser: str) -> FloatArray:
-    """Return what a recogniser makes of some views, (n, d)."""
+    """Return a recogniser's embeddings (n, d) of views."""
     return np.concatenate(map_pairs(partial(embed_view, recogniser), views))
 
 
 def embed_view(recogniser: str, view: FaceView) -> FloatArray:
-    """Return what a recogniser makes of a view, (1, d)."""
+    """Return a recogniser's embedding (1, d) of a view."""
     return embed(recogniser, view.rgb, view.points[None])

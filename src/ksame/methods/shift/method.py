@@ -60,8 +60,11 @@ class Shift(Method[ViewedPeople]):
     media: ClassVar[tuple[str, ...]] = ("photos", "videos")
     registered_scale: ClassVar[float | None] = 0.5  # the photos themselves are drawn on
     scene_assumption: ClassVar[str | None] = "hair, ears, body and place are still there"
+    uses_verifiers: ClassVar[bool] = True
 
-    texture: Texture = option("code", "pixel keeps wrinkles and gaze, and more of who it is [S 7.7].")
+    texture: Texture = option(
+        "code", "pixel keeps wrinkles and gaze, and more of who it is [S 7.7].", only="scenes"
+    )
     pool: str | Path = option(
         "bundled",
         "The synthetic identities: bundled (not for commercial use), parametric, or a file by pool build.",

@@ -1,1 +1,1 @@
-"""Overlays: a new face drawn over a person's own, frame by frame [S 7.3]."""
+"""Overlays: draw a new face over a person's own, frame by frame [S 7.3]."""

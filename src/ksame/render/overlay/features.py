@@ -1,4 +1,4 @@
-"""Eyes, brows and mouth of a new face: what moves when somebody speaks, smiles or blinks."""
+"""Eyes, brows and mouth of a new face: the features that move in speech, smiles and blinks."""
 
 from __future__ import annotations
 
@@ -18,82 +18,80 @@ EYE_CORNERS = [[eye[0], eye[8]] for eye in (LEFT_EYE, RIGHT_EYE)]
 MOUTH_POINTS = [*INNER_LIPS, *OUTER_LIPS]
 FEATURES = ([*LEFT_EYE, *BROWS[0]], [*RIGHT_EYE, *BROWS[1]], MOUTH_POINTS)
 _HALF = len(INNER_LIPS) // 2
-UPPER_LIP, LOWER_LIP = (
-    list(INNER_LIPS[1:_HALF]),
-    list(INNER_LIPS[:_HALF:-1]),
-)  # corner to corner, side by side
-_LIDS = [(list(eye[:8:-1]), list(eye[1:8])) for eye in (LEFT_EYE, RIGHT_EYE)]  # likewise
+# From corner to corner; points at equal positions of the two lists face each other.
+UPPER_LIP, LOWER_LIP = list(INNER_LIPS[1:_HALF]), list(INNER_LIPS[:_HALF:-1])
+_LIDS = [(list(eye[:8:-1]), list(eye[1:8])) for eye in (LEFT_EYE, RIGHT_EYE)]  # upper and lower, likewise
 
-# How much further than the old ones new lids and brows move: the network that reads expressions sees less
-# than is drawn. Of how far brows are raised or lowered it sees .7 to .8, of how far they are knit .1 to .9,
-# least where they are knit most, and it takes lids that move more for brows that do. Of three people with
-# five faces each, brows raised and lowered followed at .84 and .82 with 1.8 and 2.2, at .83 and .86 with 1.6
-# and 3.5: measured on what was drawn, before it was coded.
+# Gains of the movement of new lids and brows over the old ones: the blendshape network measures less than is
+# drawn. It measures 0.7 to 0.8 of raising and lowering brows, 0.1 to 0.9 of knitting them (least where they
+# are knit most), and attributes some movement of lids to brows. On three people with five faces each, raised
+# and lowered brows correlated at 0.84 and 0.82 with gains of 1.8 and 2.2, at 0.83 and 0.86 with 1.6 and 3.5
+# (measured on frames before video encoding).
 LID_GAIN, BROW_RAISE_GAIN, BROW_KNIT_GAIN = 1.25, 1.6, 3.5
 FEATURE_REACH_PX = 8.0  # px of the model's frame: points this near to a feature move with it
-_OPEN_EYE_RATIO, _SHUT_EYE_RATIO = 0.3, 0.1  # the height of an eye over its width
+_OPEN_EYE_RATIO, _SHUT_EYE_RATIO = 0.3, 0.1  # height of an eye relative to its width
 
 
 class Eyelid(NamedTuple):
-    """The skin around an eye of a picture."""
+    """The skin around an eye of an image."""
 
     place: tuple[slice, slice]
-    where: FloatImage  # (h, w, 1): 1 on what becomes lid when the eye is shut
+    where: FloatImage  # (h, w, 1): 1 where a shut eye shows its lid
     skin: FloatImage  # (h, w, 3)
 
     def paint(self, face: FloatImage, shut: float, light: FloatImage) -> None:
-        """Shut an eye of a picture, in a light (h, w, 3): lashes, creases and shadows of an open one go."""
+        """Shut an eye in a light (h, w, 3), covering lashes, creases and shadows of the open eye."""
         face[self.place] += shut * self.where * (light[self.place] * self.skin - face[self.place])
 
 
 def rigid_feature_move(move: FloatArray, own: FloatArray) -> FloatArray:
-    """Return a move (468, 2) of a shape that moves each eye with its brow, and the mouth, as a whole.
+    """Make a displacement (468, 2) rigid on each eye with its brow, and on the mouth.
 
-    Their form is what an expression is: what is shut stays shut, and a raised brow is as far from its eye.
-    A mouth keeps its size too: a narrower one would smile less.
+    The shape of these features carries the expression: shut eyes stay shut, and raised brows keep their
+    distance from the eye. The mouth also keeps its size: a narrower one would smile less.
     """
-    away, total, free = np.zeros_like(move), np.zeros(len(own)), np.ones(len(own))
+    offset, total, free = np.zeros_like(move), np.zeros(len(own)), np.ones(len(own))
     for feature in FEATURES:
         whole = similarity(own[feature], own[feature] + move[feature])
         if feature is MOUTH_POINTS:
             whole = np.hstack([np.eye(2), move[feature].mean(axis=0)[:, None]])
-        far = np.linalg.norm(own[:, None] - own[feature], axis=2).min(axis=1)
-        share = np.exp(-((far / FEATURE_REACH_PX) ** 2))
-        away += share[:, None] * (transform(whole, own) - own)
+        distance = np.linalg.norm(own[:, None] - own[feature], axis=2).min(axis=1)
+        share = np.exp(-((distance / FEATURE_REACH_PX) ** 2))
+        offset += share[:, None] * (transform(whole, own) - own)
         total, free = total + share, free * (1 - share)
-    mixed: FloatArray = (away + free[:, None] * move) / (total + free)[:, None]
+    mixed: FloatArray = (offset + free[:, None] * move) / (total + free)[:, None]
     for upper, lower in _LIDS:
         mixed[upper] = mixed[lower] = (mixed[upper] + mixed[lower]) / 2
     return mixed
 
 
 def amplify_expression(upright: FloatArray, own: FloatArray) -> FloatArray:
-    """Return an upright mesh (468, 2) with lids and brows further from where this person has them mostly.
+    """Amplify the offset of lids and brows in an upright mesh (468, 2) from the person's mean shape.
 
-    Lids that would cross meet. Brows that come nearer to each other come nearer still; a head that turns
-    moves both to one side, and nothing is added.
+    Lids that would cross meet. Brows that approach each other approach further; a turning head moves
+    both to one side, which adds nothing.
     """
-    lively, knit = upright.copy(), []
+    amplified, knit = upright.copy(), []
     for eye, corners, brow in zip((LEFT_EYE, RIGHT_EYE), EYE_CORNERS, map(list, BROWS), strict=True):
         for points, gain in ((list(eye), LID_GAIN), (brow, BROW_RAISE_GAIN)):
-            off, usual = (mesh[points, 1] - mesh[corners, 1].mean() for mesh in (upright, own))
-            lively[points, 1] += (gain - 1) * (off - usual)
-        off, usual = (mesh[brow, 0].mean() - mesh[corners, 0].mean() for mesh in (upright, own))
-        knit.append(off - usual)
-    nearer = (BROW_KNIT_GAIN - 1) * (knit[0] - knit[1]) / 2
-    lively[list(BROWS[0]), 0] += nearer
-    lively[list(BROWS[1]), 0] -= nearer
+            height, mean = (mesh[points, 1] - mesh[corners, 1].mean() for mesh in (upright, own))
+            amplified[points, 1] += (gain - 1) * (height - mean)
+        position, mean = (mesh[brow, 0].mean() - mesh[corners, 0].mean() for mesh in (upright, own))
+        knit.append(position - mean)
+    inwards = (BROW_KNIT_GAIN - 1) * (knit[0] - knit[1]) / 2
+    amplified[list(BROWS[0]), 0] += inwards
+    amplified[list(BROWS[1]), 0] -= inwards
     for upper, lower in _LIDS:
-        middle = (lively[upper, 1] + lively[lower, 1]) / 2
-        lively[upper, 1] = np.minimum(lively[upper, 1], middle)
-        lively[lower, 1] = np.maximum(lively[lower, 1], middle)
-    return lively
+        middle = (amplified[upper, 1] + amplified[lower, 1]) / 2
+        amplified[upper, 1] = np.minimum(amplified[upper, 1], middle)
+        amplified[lower, 1] = np.maximum(amplified[lower, 1], middle)
+    return amplified
 
 
 def split_eye_triangles(triangles: IntArray, first: int) -> IntArray:
-    """Return triangles of which those within the eyes are on points of their own, ``first`` and following.
+    """Return triangles in which those within the eyes use separate points, numbered from ``first``.
 
-    So the eyes of a picture can be seen elsewhere than its lids: see ``eyeballs``.
+    The texture of the eyes can then be sampled independently of the lids: see ``eyeballs``.
     """
     own = triangles.copy()
     for start, ring in ((first, LEFT_EYE), (first + len(LEFT_EYE), RIGHT_EYE)):
@@ -104,23 +102,23 @@ def split_eye_triangles(triangles: IntArray, first: int) -> IntArray:
 
 
 def eyeballs(at: FloatArray, new: FloatArray) -> FloatArray:
-    """Return what of the eyes of a picture with landmarks ``at`` is seen between the lids of a mesh: (32, 2).
+    """Return the points (32, 2) of an image's eyes, with landmarks ``at``, visible between a mesh's lids.
 
-    Lids close over an eye: it is hidden, not flattened. Lids further apart than in the picture stretch it.
+    Closing lids occlude an eye and do not flatten it. Lids further apart than in the image stretch it.
     """
-    seen = []
+    points = []
     for ring in (LEFT_EYE, RIGHT_EYE):
         there, here = (mesh[list(ring)] @ [1, 1j] for mesh in (at, new))  # (16,) complex
-        # from corner to corner is 0 to 1; the imaginary part says how far a lid is from that line
+        # from corner to corner is 0 to 1; the imaginary part is the distance of a lid from that line
         flat, flat_here = ((eye - eye[0]) / (eye[8] - eye[0]) for eye in (there, here))
         share = min(1.0, float(np.ptp(flat_here.imag) / max(np.ptp(flat.imag), 1e-6)))
         eye = (flat.real + 1j * share * flat.imag) * (there[8] - there[0]) + there[0]
-        seen.append(np.stack([eye.real, eye.imag], axis=1))
-    return np.vstack(seen)
+        points.append(np.stack([eye.real, eye.imag], axis=1))
+    return np.vstack(points)
 
 
 def eye_closure(mesh: FloatArray) -> tuple[float, float]:
-    """Return how far the eyes of a mesh (468, 2) are shut, from 0 to 1.
+    """Return the closure of the eyes of a mesh (468, 2), from 0 (open) to 1 (shut).
 
     Examples
     --------
@@ -136,7 +134,7 @@ def eye_closure(mesh: FloatArray) -> tuple[float, float]:
 
 
 def make_eyelids(image: FloatImage, mesh: FloatArray) -> tuple[Eyelid, Eyelid]:
-    """Return the lids that the eyes of a picture with a mesh (468, 2) would have if they were shut."""
+    """Synthesise the eyelids that an image with a mesh (468, 2) would show with its eyes shut."""
     left, right = (_make_eyelid(image, mesh, ring) for ring in (LEFT_EYE, RIGHT_EYE))
     return left, right
 
@@ -153,25 +151,25 @@ def _make_eyelid(image: FloatImage, mesh: FloatArray, ring: tuple[int, ...]) -> 
     bare = 1 - np.maximum(around, cv2.dilate(brow, disc_kernel(0.1 * wide)))
     skin = cv2.GaussianBlur(area * bare[..., None], (0, 0), 0.3 * wide)
     skin /= np.maximum(cv2.GaussianBlur(bare, (0, 0), 0.3 * wide), 1e-3)[..., None]
-    # the eye itself stays: what is seen of it between lids that meet are the lashes
+    # keep the eye itself: the part visible between closed lids shows the lashes
     where = cv2.GaussianBlur(around, (0, 0), 0.06 * wide)
     where *= 1 - cv2.GaussianBlur(eye, (0, 0), max(0.3, 0.02 * wide))
     return Eyelid(place, where[..., None], skin)
 
 
 def disc_kernel(radius: float) -> NDArray[np.uint8]:
-    """Return a round brush for ``cv2.dilate`` and ``cv2.erode``."""
+    """Return a disc-shaped kernel for ``cv2.dilate`` and ``cv2.erode``."""
     side = 2 * max(1, round(radius)) + 1
     return np.asarray(cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side)), np.uint8)
 
 
 def _bounding_patch(points: FloatArray, margin: float) -> tuple[tuple[slice, slice], FloatArray]:
-    """Return the part of a picture around some points, and its corner (2,)."""
+    """Return the slices of an image around some points and their top-left corner (2,)."""
     left, top = np.maximum(np.floor(points.min(axis=0) - margin), 0).astype(int)
     right, bottom = np.ceil(points.max(axis=0) + margin).astype(int) + 1
     return (slice(top, bottom), slice(left, right)), np.array([left, top], np.float64)
 
 
 def _fixed_point(points: FloatArray) -> NDArray[np.int32]:
-    """Return points in eighths of a pixel."""
+    """Return points in eighths of a pixel, as OpenCV's drawing functions take them."""
     return np.rint(points * 8).astype(np.int32)

@@ -9,10 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.analysis.identify import IdentifiedPhotos
-from ksame.analysis.photos import replaced_boxes
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.faces import FaceView
-from ksame.core.geometry import BACKGROUND_GREY, FRAME, PORTRAIT_FACE_XYXY, to_frame, transform
+from ksame.core.geometry import (
+    BACKGROUND_GREY,
+    FRAME,
+    PORTRAIT_FACE_XYXY,
+    replaced_boxes,
+    to_frame,
+    transform,
+)
 from ksame.render.base import Rendered
 from ksame.render.cover import cover_faces
 from ksame.render.overlay.face_overlay import FaceOverlay, Texture

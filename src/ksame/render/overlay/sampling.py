@@ -7,36 +7,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksame.core.arrays import FloatArray, IntArray
-from ksame.render.overlay.features import (
-    MOUTH_POINTS,
-)
+from ksame.render.overlay.features import MOUTH_POINTS
 from ksame.render.portrait import smoothstep
 
 FloatImage = NDArray[np.float32]
-SHAPE_SHARE = (
-    0.6  # of the way to the form of a face that is worn as a picture: its skin hides, and mouths move
+SHAPE_SHARE = 0.6  # of the way to the shape of a pool face with an image: protects, and mouths still move
+LIP_EDGE_PX = (
+    12.0  # px of the model's frame: transition at the top of the lips, above which the share may differ
 )
-LIP_EDGE_PX = 12.0  # px of the model's frame around the top of the lips: above them a face may go further
 
 
 def shape_weights(shape: FloatArray, upper: float) -> FloatArray:
-    """Return how far (468, 1) each point of a face that is worn goes to its form: see ``Mask.of``."""
+    """Return the share (468, 1) of the way to a pool face's shape for each point: see ``FaceOverlay.of``."""
     below = np.clip((shape[:, 1:] - shape[MOUTH_POINTS, 1].min()) / LIP_EDGE_PX + 0.5, 0, 1)
-    far: FloatArray = upper + (SHAPE_SHARE - upper) * below
-    return far
+    share: FloatArray = upper + (SHAPE_SHARE - upper) * below
+    return share
 
 
 def interpolate_mesh_values(
     target: FloatArray, triangles: IntArray, values: FloatArray, size: tuple[int, ...]
 ) -> FloatImage:
-    """Return values (m, c) of the points of a mesh (m, 2), interpolated to every pixel: (h, w, c).
+    """Interpolate values (m, c) of mesh points (m, 2) to every pixel, (h, w, c).
 
-    A quick ``Raster``: exact within triangles, up to half a pixel off on their edges; outside 0.
+    A fast ``Raster``: exact within triangles, up to half a pixel off at their edges, 0 outside.
     """
     corners, value = target[triangles], values[triangles]  # (t, 3, 2), (t, 3, c)
     edges, rise = corners[:, 1:] - corners[:, :1], value[:, 1:] - value[:, :1]  # (t, 2, 2), (t, 2, c)
-    twice = edges[:, 0, 0] * edges[:, 1, 1] - edges[:, 0, 1] * edges[:, 1, 0]  # (t,) the area
-    thin = np.abs(twice) < 0.5  # square pixels: a lid that is shut, lips that touch
+    twice = edges[:, 0, 0] * edges[:, 1, 1] - edges[:, 0, 1] * edges[:, 1, 0]  # (t,) twice the area
+    thin = np.abs(twice) < 0.5  # square pixels: shut lids, closed lips
     edges[thin], rise[thin] = np.eye(2), 0
     planes = np.zeros((len(triangles) + 1, 3, values.shape[1]), np.float32)  # value = x a + y b + c
     slope = planes[:-1, :2] = np.linalg.solve(edges, rise)
@@ -47,10 +45,10 @@ def interpolate_mesh_values(
         cv2.fillConvexPoly(label, corner, which, cv2.LINE_8, 3)  # in eighths of a pixel
     y, x = np.ogrid[: size[0], : size[1]]
     found = np.empty((*label.shape, values.shape[1]), np.float32)
-    for c in range(values.shape[1]):  # number by number: to fetch whole planes takes thrice the time
+    for c in range(values.shape[1]):  # channel by channel: gathering whole planes takes three times as long
         a, b, rest = (np.take(planes[:, part, c], label, mode="clip") for part in range(3))
         found[..., c] = a * x.astype(np.float32) + b * y.astype(np.float32) + rest
-    # a pixel on the edge of a slim triangle lies outside it: no value is beyond those of its corners
+    # an edge pixel of a slim triangle lies outside it: limit its value to those of the corners
     longest = np.abs(edges).sum(axis=(1, 2))
     slim = np.flatnonzero(np.append(np.abs(twice) < 2 * longest, False)[label])
     low, high = (end(value, axis=1).astype(np.float32)[label.ravel()[slim]] for end in (np.min, np.max))
@@ -62,12 +60,12 @@ def interpolate_mesh_values(
 def sample_colours(image: FloatImage, places: FloatImage) -> FloatImage:
     """Sample an image at places (h, w, 2), bilinearly."""
     at = np.ascontiguousarray(places)
-    seen: FloatImage = cv2.remap(image, at, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    return seen
+    colours: FloatImage = cv2.remap(image, at, None, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return colours
 
 
 def reduce_image(image: FloatImage, times: int) -> FloatImage:
-    """Return a picture a whole number of times smaller."""
+    """Reduce an image by an integer factor."""
     height, width = image.shape[:2]
     size = width // times, height // times
     less: FloatImage = image if times == 1 else cv2.resize(image, size, interpolation=cv2.INTER_AREA)
@@ -75,7 +73,7 @@ def reduce_image(image: FloatImage, times: int) -> FloatImage:
 
 
 def soft_alpha(inside: FloatImage, width: float) -> FloatImage:
-    """Return how opaque a face is: 1 to its contour, fading over the ring, without the triangles' corners."""
+    """Return the opacity of a face: 1 up to its contour, fading over the ring, without triangle corners."""
     step = max(3, round(0.03 * width))
     alpha: FloatImage = smoothstep(np.minimum(1.2 * cv2.blur(np.clip(inside, 0, 1), (step, step)), 1))
     return alpha

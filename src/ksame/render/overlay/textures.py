@@ -1,4 +1,4 @@
-"""Pictures of new faces: their sizes and their rims."""
+"""Textures of new faces: scale, sharpness, skin colour and rim."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from ksame.render.overlay.frame_code import measure_sharpness
 
 FloatImage = NDArray[np.float32]
 
-BLUR_SIGMAS_PX = (0.5, 0.8, 1.2, 1.8, 2.7, 4.0)  # px
-MAX_BLUR_WIDTH_SHARE = 0.025  # of a face's width: more would take the eyes of a small one
-MAX_SKIN_L_CHANGE = (
-    15.0  # L*: skin differs by as much from skin in the same light; what is more is the light's
-)
-SKIN_L_TOLERANCE = 12.0  # L*: what differs from the skin by less is skin
-PYRAMID_LEVELS = 3  # the new face at full, half and quarter size: a small face must not alias
-FACE_RIM_SHARE = 0.93  # of a face: what lies further out is half hair and ground, in colours of the axes
-PORTRAIT_RIM_SHARE = 0.88  # likewise of a portrait, whose hair is its own
+BLUR_SIGMAS_PX = (0.5, 0.8, 1.2, 1.8, 2.7, 4.0)
+MAX_BLUR_WIDTH_SHARE = 0.025  # of a face's width: more would remove the eyes of a small face
+MAX_SKIN_L_CHANGE = 15.0  # L*: skin in the same light differs by at most this; more is a difference of light
+SKIN_L_TOLERANCE = 12.0  # L*: colours closer to the skin than this are skin
+PYRAMID_LEVELS = 3  # the new face at full, half and quarter size, so that small faces do not alias
+FACE_RIM_SHARE = 0.93  # of a face: further out the model blends hair and background in false colours
+PORTRAIT_RIM_SHARE = 0.88  # of a generated portrait, which has hair of its own
 
 
 def rescale_image(image: FloatImage, scale: float, size: tuple[int, int]) -> FloatImage:
-    """Return a picture on another scale, on which point x lies at x times it."""
+    """Scale an image so that point x moves to ``scale`` times x."""
     matrix = np.array([[scale, 0, 0], [0, scale, 0]])
     moved: FloatImage = cv2.warpAffine(image, matrix, size, borderMode=cv2.BORDER_REPLICATE)
     return moved
 
 
 def extend_skin(image: FloatImage, shape: FloatArray, rim: float = FACE_RIM_SHARE) -> FloatImage:
-    """Carry the skin of a face outwards, softened: its rim is half hair and ground, in wild colours."""
+    """Extend the skin of a face beyond its rim, softened: the rim itself blends hair and background."""
     oval = shape[list(OVAL)]
     middle, wide = oval.mean(axis=0), float(np.ptp(oval[:, 0]))
     inside = np.zeros(image.shape[:2], np.float32)
@@ -46,11 +44,11 @@ def extend_skin(image: FloatImage, shape: FloatArray, rim: float = FACE_RIM_SHAR
 
 
 def match_skin(image: NDArray[np.uint8], skin: FloatArray, wanted: FloatArray) -> FloatImage:
-    """Return a face whose skin has another colour (3,), as far as skin and not light makes the difference.
+    """Return a face with skin of another colour (3,), within the range of skin tones in equal light.
 
-    Black stays black and grey stays grey; what is a little darker or lighter than the skin stays so by as
-    much, and so do lips that are redder, but less in darker skin. Merely multiplied, a dark face that
-    becomes a light one would have twice the contrast.
+    Black stays black and grey stays grey; small differences from the skin are kept, as is the redness of
+    lips, but less in darker skin. Plain multiplication would double the contrast of a dark face that
+    becomes light.
 
     Examples
     --------
@@ -77,7 +75,7 @@ def match_skin(image: NDArray[np.uint8], skin: FloatArray, wanted: FloatArray) -
 
 
 def match_sharpness(image: FloatImage, mesh: FloatArray, sharp: float) -> FloatImage:
-    """Return a face no sharper than a frame is: a portrait in a blurred frame would look pasted in.
+    """Blur a face until it is no sharper than its frame.
 
     Parameters
     ----------
@@ -88,13 +86,13 @@ def match_sharpness(image: FloatImage, mesh: FloatArray, sharp: float) -> FloatI
     sharp : float
         The frame's ``measure_sharpness``.
     """
-    grey: FloatImage = cv2.transform(image, np.full((1, 3), 1 / 3, np.float32))  # blurs as the colours would
+    grey: FloatImage = cv2.transform(image, np.full((1, 3), 1 / 3, np.float32))  # linear, like the blur
     less, last = 0.0, measure_sharpness(grey, mesh)
     for sigma in BLUR_SIGMAS_PX:
         if last <= sharp or sigma > MAX_BLUR_WIDTH_SHARE * np.ptp(mesh[:, 0]):
             break
         now = measure_sharpness(cv2.GaussianBlur(grey, (0, 0), sigma), mesh)
-        if now <= sharp:  # between the two: in steps it would flicker
+        if now <= sharp:  # interpolate between two blurs: discrete steps would flicker
             share = np.float32((last - sharp) / max(last - now, 1e-9))
             before, after = _blur_image(image, less), _blur_image(image, sigma)
             return before + share * (after - before)
@@ -108,7 +106,7 @@ def _blur_image(image: FloatImage, sigma: float) -> FloatImage:
 
 
 def image_pyramid(image: FloatImage) -> tuple[FloatImage, ...]:
-    """Return a picture at full, half and quarter size; point x of the first lies at x / 2 in the second."""
+    """Return an image at full, half and quarter size; point x of one level lies at x / 2 in the next."""
     height, width = image.shape[:2]
     smaller = (
         rescale_image(

@@ -1,4 +1,4 @@
-"""Some looks at each person of some videos, on which their new faces are made and tried."""
+"""Sample views of each person in a set of videos, on which new faces are created and verified."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ from ksame.core.arrays import FloatArray
 from ksame.core.faces import FaceView
 
 T = TypeVar("T")
-MAX_FACE_SIDE_PX = 192  # px: the side of a face that is looked at, more than any recogniser takes in
+MAX_FACE_SIDE_PX = 192  # side of a sampled face: more than the input of any recogniser
 
 
 def sample_views(
-    films: Sequence[tuple[Path, int, Sequence[Track]]],
+    videos: Sequence[tuple[Path, int, Sequence[Track]]],
     *,
     max_count: int,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, list[FaceView]]:
-    """Return views of each person, spread over the time they are seen; those who stay visible have none.
+    """Return views of each person, evenly spaced over their detections; persons to keep have none.
 
     Parameters
     ----------
-    films : sequence of (Path, int, sequence of Track)
-        Videos, how many pictures they have, and the faces in them.
+    videos : sequence of (Path, int, sequence of Track)
+        Videos, their numbers of frames and their tracks.
     max_count : int
-        Views of one person over all videos: memory does not grow with their length.
+        Greatest number of views per person over all videos: memory does not grow with their length.
     progress : callable, optional
-        Told how many videos were looked at.
+        Called with the number of videos processed.
     """
-    seen: dict[str, list[tuple[int, int, Track]]] = {}
-    for film, (*_, tracks) in enumerate(films):
+    detections: dict[str, list[tuple[int, int, Track]]] = {}
+    for video, (*_, tracks) in enumerate(videos):
         for track in tracks:
             if not track.keep:
                 good = track.start + np.flatnonzero(track.state == "seen")
-                places = [(film, at, track) for at in evenly_spaced(good.tolist(), max_count)]
-                seen.setdefault(track.person, []).extend(places)
-    wanted: list[dict[int, list[Track]]] = [{} for _ in films]
-    for places in seen.values():
-        for film, at, track in evenly_spaced(places, max_count):
-            wanted[film].setdefault(at, []).append(track)
+                places = [(video, at, track) for at in evenly_spaced(good.tolist(), max_count)]
+                detections.setdefault(track.person, []).extend(places)
+    sampled: list[dict[int, list[Track]]] = [{} for _ in videos]
+    for places in detections.values():
+        for video, at, track in evenly_spaced(places, max_count):
+            sampled[video].setdefault(at, []).append(track)
     views: dict[str, list[FaceView]] = {}
-    for film, (path, count, _) in enumerate(films):
-        for frame in io.read_frames_at(path, wanted[film], count):
-            for track in wanted[film][frame.index]:
+    for video, (path, count, _) in enumerate(videos):
+        for frame in io.read_frames_at(path, sampled[video], count):
+            for track in sampled[video][frame.index]:
                 views.setdefault(track.person, []).append(crop_face(frame.rgb, track.mesh(frame.index)))
         if progress:
-            progress(film + 1)
+            progress(video + 1)
     return views
 
 
 def evenly_spaced(items: Sequence[T], max_count: int) -> list[T]:
-    """Return some items from the first to the last, evenly spaced.
+    """Return at most ``max_count`` items from the first to the last, evenly spaced.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def evenly_spaced(items: Sequence[T], max_count: int) -> list[T]:
 
 
 def crop_face(rgb: NDArray[np.uint8], mesh: FloatArray) -> FaceView:
-    """Return a face with what is around it, cut out and no larger than it need be: pictures cost memory."""
+    """Crop a face with its surroundings, reduced to ``MAX_FACE_SIDE_PX`` to save memory."""
     low, high = mesh.min(axis=0), mesh.max(axis=0)
     side = float((high - low).max())
     left, top = np.maximum(low - 0.6 * side, 0).astype(int)

@@ -1,4 +1,4 @@
-"""Synthetic identities: the parameter GAN [S 8] and the pool of faces that give a shift its direction."""
+"""Synthetic identities: the parameter GAN [S 8] and the pool of faces that defines the shifts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The identity pool [S 7.3, 8.3.4]: faces of nobody, each with a second face of nobody far from it.
+"""Build the identity pool [S 7.3, 8.3.4]: synthetic faces, each with a distant synthetic counterpart.
 
-A person's new face in a video is the own one plus the difference of the two: the pool gives the
-direction. No real person's face takes part, so that a pool may be published with the program.
+A person's new face in a video is their own plus the difference of the two. No real person's face is
+used, so that a pool may be published with the program.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 from ksame.core.arrays import FloatArray, IntArray, RandomState
 from ksame.core.errors import CannotGuarantee, UsageError
 from ksame.core.geometry import FRAME, five_points
-from ksame.methods.shift.pool.code_generator import (
-    CodeGenerator,
-    sample_conditions,
-)
+from ksame.methods.shift.pool.code_generator import CodeGenerator, sample_conditions
 from ksame.methods.shift.pool.identity_pool import Pool
 from ksame.models.detectors import detect
 from ksame.models.landmarks import predict_meshes
@@ -28,29 +25,27 @@ from ksame.render.portrait import Surrogate, draw_portrait
 from ksame.replace import kdiff
 from ksame.spaces import AppearanceSpace
 
-SMILE_CONDITION = -0.9  # [S 8.4.3 (a)]: just neutral
-# Deviation: the paper takes faces that score above 0.6 [S 8.4.3 (c)], which means something for LSGAN only;
-# we take the better half of those made to the same conditions.
+SMILE_CONDITION = -0.9  # neutral expression [S 8.4.3 (a)]
+# Deviation: the paper takes faces that score above 0.6 [S 8.4.3 (c)], which is meaningful for LSGAN only;
+# this implementation takes the better half of those sampled for the same conditions.
 MIN_DISCRIMINATOR_RANK = 0.5
-MIN_PRESENCE = 0.5  # below, the landmark network sees no face
-MAX_LANDMARK_ERROR = (
-    0.065  # of the distance between the eyes: as far as the mesh may see landmarks from where they are
-)
-# The least distance of two pool faces, as a share of the recogniser's threshold for one person; of one in a
-# thousand pairs it is less. From a face to its de-identified one it is the whole threshold.
+MIN_PRESENCE = 0.5  # confidence below which the landmark network finds no face
+MAX_LANDMARK_ERROR = 0.065  # RMS distance of detected landmarks from those drawn, in interocular distances
+# Least distance of two pool faces, as a share of the recogniser's threshold for one person; one in a thousand
+# pairs of people is nearer. From a face to its de-identified counterpart it is the whole threshold.
 MIN_DISTANCE_RATIO = 0.8
-BATCH_SAMPLES = 512  # samples at a time, of which the filters leave some sixty
+BATCH_SAMPLES = 512  # of which about sixty pass the filters
 
 
 class PoolCandidates(NamedTuple):
-    """Faces that may become the pool's."""
+    """Faces that may be added to the pool."""
 
     codes: FloatArray  # (n, d)
     labels: FloatArray  # (n, 3)
-    seen: FloatArray  # (n, e): how a recogniser sees them
+    seen: FloatArray  # (n, e): a recogniser's embeddings
 
     def at(self, rows: NDArray[Any]) -> PoolCandidates:
-        """Return some of them."""
+        """Return the candidates of some rows."""
         return PoolCandidates(*(part[rows] for part in self))
 
 
@@ -68,48 +63,48 @@ def make_pool(
     refuse: RefuseCallback | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Pool:
-    """Make a pool of any size: sample, filter, and de-identify once by k-Diff-furthest [S 8.3.4].
+    """Build a pool: sample, filter, and de-identify once by k-Diff-furthest [S 8.3.4].
 
     Parameters
     ----------
     size : int
         Number of identities, at least 2k.
     generator : Generator, optional
-        By default the one in the box.
+        By default the bundled one.
     space : AppearanceSpace, optional
-        The model whose codes it makes; by default the one in the box.
+        The model of its codes; by default the bundled one.
     k : int
-        The most faces in one of k-Diff-furthest's clusters. In so many dimensions clusters of more than two
-        overlap, so that a larger k changes little.
+        Greatest number of faces in a cluster of k-Diff-furthest. In this many dimensions clusters of more
+        than two overlap, so that a larger k changes little.
     seed : int, Generator or None
-        None is operating-system randomness.
+        None draws from the operating system.
     recogniser : str, optional
-        By which the faces must differ from one another; by default the best at hand.
+        The recogniser for which the faces must differ; by default the best available.
     refuse : callable, optional
-        From a recogniser's view (n, e) of faces to those (n,) that are too near to some real face: for
-        whoever has the photos that the generator learned from.
+        Maps a recogniser's embeddings (n, e) to faces (n,) that are too near to a real face: for use with
+        the photos that the generator was trained on.
     progress : callable, optional
-        Told of the progress.
+        Called with task, done and total.
 
     Raises
     ------
     CannotGuarantee
-        If the generator does not make so many different faces.
+        If the generator does not produce enough different faces.
     """
     generator, space = generator or CodeGenerator.bundled(), space or AppearanceSpace.bundled()
     if generator.space != space.digest:
-        raise UsageError("The generator makes codes of another appearance model than the one given.")
+        raise UsageError("The generator was trained on another appearance model than the one given.")
     name, source = recogniser or default_recogniser(), np.random.default_rng(seed)
     if name not in RECOGNISERS:
-        raise UsageError(f"There is no recogniser {name!r}: choose one of {', '.join(RECOGNISERS)}.")
+        raise UsageError(f"recogniser must be one of {', '.join(RECOGNISERS)}. Got {name!r}.")
 
     def more() -> PoolCandidates:
         made = sample_candidates(BATCH_SAMPLES, generator, space, name, source)
         return made if refuse is None else made.at(~refuse(made.seen))
 
-    said = _comparison_note(name, refuse is not None)
+    note = _comparison_note(name, refuse is not None)
     return grow_pool(
-        size, more, space, k=k, recogniser=name, said=said, rng=source, refuse=refuse, progress=progress
+        size, more, space, k=k, recogniser=name, note=note, rng=source, refuse=refuse, progress=progress
     )
 
 
@@ -120,28 +115,28 @@ def grow_pool(
     *,
     k: int,
     recogniser: str,
-    said: str,
+    note: str,
     rng: np.random.Generator,
     refuse: RefuseCallback | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Pool:
-    """Ask for more faces until a pool of different ones can be made, and de-identify it once.
+    """Collect candidates until there are enough distinct faces for a pool; de-identify them once.
 
     Parameters
     ----------
     size, space, k, recogniser, refuse, progress
         As for ``make_pool``.
     more : callable
-        Makes some candidates; it may make none.
-    said : str
-        What the pool is to say of what was checked.
+        Return some candidates, possibly none.
+    note : str
+        One sentence on what was checked, stored with the pool.
     rng : Generator
         For k-Diff-furthest.
     """
     if k < 2 or size < 2 * k:
-        raise UsageError(f"A pool has at least 2k identities, k at least 2. Got {size}, k = {k}.")
+        raise UsageError(f"A pool needs at least 2k identities and k at least 2. Got {size}, k = {k}.")
     limit = RECOGNISERS[recogniser].same_person
-    # of three faces one is lost to _far; to move the others again would cost a look at each
+    # the distance check rejects a third of the faces; de-identifying the others again would verify all again
     pool, want = PoolCandidates(*(np.zeros((0, n)) for n in (len(space.deviation), 3, 1))), size + size // 2
     for _ in range(20 + size // 5):
         new = more()
@@ -150,16 +145,16 @@ def grow_pool(
         )
         pool = both.at(distinct_rows(both.seen, MIN_DISTANCE_RATIO * limit))
         if progress:
-            progress("making faces", min(len(pool.codes), want), want)
+            progress("drawing faces", min(len(pool.codes), want), want)
         if len(pool.codes) < want:
             continue
         moved = deidentify_codes(pool.codes, pool.labels[:, 0] > 0, space, k, rng)
         good = np.flatnonzero(_accept_deidentified(pool.seen, moved, space, recogniser, refuse))[:size]
         if len(good) == size:
-            return Pool(pool.codes[good], moved[good], pool.labels[good], k, space.digest, said)
+            return Pool(pool.codes[good], moved[good], pool.labels[good], k, space.digest, note)
         want = len(pool.codes) + 2 * (size - len(good))
     raise CannotGuarantee(
-        f"The generator made too few faces that differ for a pool of {size}: ask for fewer."
+        f"The generator produced too few distinct faces for a pool of {size}: request a smaller one."
     )
 
 
@@ -168,12 +163,12 @@ def sample_candidates(
 ) -> PoolCandidates:
     """Sample n faces and return those that pass the filters for pose and fidelity [S 8.3.4].
 
-    Deviation: besides the discriminator, a detector and the landmark network must see the face that was
-    meant: they know faces that the discriminator's few training faces do not.
+    Deviation: besides the discriminator, a detector and the landmark network must find the intended face:
+    they were trained on far more faces than the discriminator.
     """
     c = sample_conditions(n, rng, smiling=SMILE_CONDITION)
     codes = generator.decode(rng.uniform(-1, 1, (n, generator.noise)), c)
-    good = is_frontal(codes, space) & (generator.standing(codes, c, rng) >= MIN_DISCRIMINATOR_RANK)
+    good = is_frontal(codes, space) & (generator.discriminator_rank(codes, c, rng) >= MIN_DISCRIMINATOR_RANK)
     codes, c = np.where(space.nuisance, 0.0, codes[good]), c[good]  # [S 7.3.2]
     found, seen = check_drawn_faces(codes, space, recogniser)
     return PoolCandidates(codes[found], c[found], seen)
@@ -182,11 +177,11 @@ def sample_candidates(
 def deidentify_codes(
     codes: FloatArray, male: NDArray[np.bool_], space: AppearanceSpace, k: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Return gamma_hat_d (n, d): k-Diff-furthest among women and among men, each keeping their skin tone.
+    """Return gamma_hat_d (n, d): k-Diff-furthest among women and among men, preserving skin tone.
 
-    Deviations: [S 7.3.1] takes all faces, and plain distances. Then most of a shift is brightness, which a
-    viewer sees and a recogniser does not. So components count by their standard deviations, and the three
-    directions that change the face's mean colour are left out of the shift, as light is [S 7.3.2].
+    Deviations: [S 7.3.1] uses all faces and plain distances. Then most of a shift is brightness, which is
+    visible but irrelevant to a recogniser. Therefore components are divided by their standard deviations,
+    and the three directions that change the mean colour are excluded from the shift, like light [S 7.3.2].
     """
     deviation = space.deviation
     y = codes / deviation
@@ -202,7 +197,7 @@ def deidentify_codes(
 
 
 def mean_colour(space: AppearanceSpace) -> FloatArray:
-    """Return how each component changes the mean red, green and blue of a face, (3, d)."""
+    """Return the change of a face's mean red, green and blue per unit of each component, (3, d)."""
     axes = space.texture_axes.reshape(len(space.texture_axes), -1, 3).mean(axis=1)  # (b, 3)
     colour: FloatArray = np.hstack([np.zeros((3, len(space.shape_axes))), axes.T.astype(np.float64)])
     return colour
@@ -211,7 +206,7 @@ def mean_colour(space: AppearanceSpace) -> FloatArray:
 def _accept_deidentified(
     seen: FloatArray, new: FloatArray, space: AppearanceSpace, recogniser: str, refuse: RefuseCallback | None
 ) -> NDArray[np.bool_]:
-    """Return whose de-identified face is one, and is nobody's, neither one's own nor a real person's."""
+    """Return whose de-identified face is detected and matches neither its own nor a real face."""
     good, after = check_drawn_faces(new, space, recogniser)
     far = np.linalg.norm(after - seen[good], axis=1) > RECOGNISERS[recogniser].same_person
     good[good] = far if refuse is None else far & ~refuse(after)
@@ -219,9 +214,9 @@ def _accept_deidentified(
 
 
 def is_frontal(codes: FloatArray, space: AppearanceSpace) -> NDArray[np.bool_]:
-    """Return whose pose (n,) is within one standard deviation of the mean face's [S 8.3.4].
+    """Return which faces (n,) have a pose within one standard deviation of the mean [S 8.3.4].
 
-    Deviation: not the first two shape components but those that were measured to follow pose.
+    Deviation: not by the first two shape components but by those that correlate with measured pose.
     """
     pose = np.flatnonzero(space.nuisance[: len(space.shape_axes)])
     return np.asarray((np.abs(codes[:, pose]) <= space.deviation[pose]).all(axis=1))
@@ -230,16 +225,16 @@ def is_frontal(codes: FloatArray, space: AppearanceSpace) -> NDArray[np.bool_]:
 def check_drawn_faces(
     codes: FloatArray, space: AppearanceSpace, recogniser: str
 ) -> tuple[NDArray[np.bool_], FloatArray]:
-    """Draw faces; return which (n,) are seen where they were meant to be, and how a recogniser sees those."""
+    """Draw faces; return which (n,) are detected where intended, and the embeddings of those."""
     net = RECOGNISERS[recogniser]
-    with ThreadPoolExecutor() as workers:  # networks and drawing leave Python's lock
+    with ThreadPoolExecutor() as workers:  # networks and drawing release the GIL
         views = list(workers.map(lambda code: _embed_code(code, space, net), codes))
     found = np.array([len(view) == 1 for view in views], dtype=bool)
     return found, np.concatenate([np.zeros((0, net.dimensions)), *views])
 
 
 def _embed_code(code: FloatArray, space: AppearanceSpace, net: EmbeddingNetwork) -> FloatArray:
-    """Return how a recogniser sees one face (1, e); nothing (0, e) if it is not where it was meant to be."""
+    """Return the embedding (1, e) of a drawn face; empty (0, e) if it is not detected where intended."""
     shape = space.shapes(code[None])[0] * space.detail.shape[1] / FRAME.width
     image = draw_portrait(Surrogate(space.decode(code[None])[0], shape))
     points, presence = predict_meshes(image, detect(image))
@@ -253,13 +248,13 @@ def _embed_code(code: FloatArray, space: AppearanceSpace, net: EmbeddingNetwork)
 
 
 def landmark_error(points: FloatArray, shape: FloatArray) -> float:
-    """Return how far landmarks (468, 2) lie from others: root mean square, in distances between the eyes."""
+    """Return the RMS distance of landmarks (468, 2) to others, in interocular distances."""
     eyes = five_points(shape)[:2]
     return float(np.sqrt(((points - shape) ** 2).sum(axis=1).mean()) / np.linalg.norm(eyes[1] - eyes[0]))
 
 
 def distinct_rows(seen: FloatArray, least: float) -> IntArray:
-    """Return rows that are at least so far from all rows returned before them.
+    """Return rows that are at least ``least`` away from all rows returned before them.
 
     Examples
     --------
@@ -274,13 +269,12 @@ def distinct_rows(seen: FloatArray, least: float) -> IntArray:
 
 
 def _comparison_note(recogniser: str, refused: bool) -> str:
-    """Return what the faces were compared with."""
+    """Return one sentence on what the faces were compared with."""
     limit = RECOGNISERS[recogniser].same_person
-    says = (
-        f"To {recogniser} no two faces are nearer than {MIN_DISTANCE_RATIO * limit:.2f}, no de-identified"
-        " face is"
+    note = (
+        f"For {recogniser}, no two faces are nearer than {MIN_DISTANCE_RATIO * limit:.2f}, and no"
+        f" de-identified face is within {limit:.2f} of its own"
     )
-    says += f" within {limit:.2f} of its own"
     if refused:
-        return f"{says}, and none of either kind is too near to a face that the generator learned from."
-    return f"{says}; they were not compared with the faces that the generator learned from."
+        return f"{note}; none is too near to a face of the generator's training set."
+    return f"{note}; they were not compared with the generator's training set."

@@ -1,4 +1,4 @@
-"""A trained parameter GAN [S 8]: appearance codes of people who do not exist, by numpy alone."""
+"""A trained parameter GAN [S 8] in numpy: sample appearance codes of synthetic identities."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ksame.core.arrays import FloatArray, RandomState
 from ksame.core.errors import UsageError
 from ksame.methods.shift.pool.gan import Net
 
-CODE_SCALE = 5.0  # a of (8.7): most codes come to lie within [-1, 1]
+CODE_SCALE = 5.0  # a of (8.7): scales most codes to [-1, 1]
 CONDITIONS = ("male", "young", "smiling")
 
 
 @dataclass(frozen=True, eq=False)
 class CodeGenerator:
-    """Two small networks: one that makes codes, one that says how real they look.
+    """A generator of codes and the discriminator that scores them.
 
     Parameters
     ----------
     generator_net, discriminator_net : Net
-        G(z, c) and D(x, c), or D(x) where conditions were learned by an auxiliary loss.
+        G(z, c) and D(x, c), or D(x) where conditions were learnt by an auxiliary loss.
     scale : (d,)
-        From the networks' x to codes: a times the deviation of each component [S 8.7].
+        Factor from the networks' x to codes: a times the deviation of each component [S 8.7].
     space : str
-        The digest of the appearance model whose codes these are.
+        Digest of the appearance model of the codes.
     """
 
     generator_net: Net
@@ -42,14 +42,14 @@ class CodeGenerator:
     space: str
 
     def __post_init__(self) -> None:
-        """Refuse networks that do not fit each other."""
+        """Check that the networks match."""
         d, q = len(self.scale), len(CONDITIONS)
         if (
             self.generator_net.v.shape[1] != d
             or self.noise < 1
             or self.discriminator_net.w.shape[0] not in (d, d + q)
         ):
-            raise UsageError(f"These networks are no generator of codes with {d} components.")
+            raise UsageError(f"These networks do not generate codes with {d} components.")
 
     @property
     def noise(self) -> int:
@@ -58,7 +58,7 @@ class CodeGenerator:
 
     @cached_property
     def digest(self) -> str:
-        """The sha256 of all that the generator knows."""
+        """The sha256 of the networks' arrays."""
         return array_digest(self._arrays())
 
     def sample(
@@ -70,16 +70,16 @@ class CodeGenerator:
         young: ArrayLike | None = None,
         smiling: ArrayLike | None = None,
     ) -> FloatArray:
-        """Return the codes (n, d) of n faces that nobody has.
+        """Sample the codes (n, d) of n synthetic faces.
 
         Parameters
         ----------
         n : int
-            How many.
+            Number of faces.
         rng : int, Generator or None
-            None is operating-system randomness.
+            None draws from the operating system.
         male, young, smiling : float or (n,), optional
-            In [-1, 1]: what they are to look like; by default anything.
+            Conditions in [-1, 1]; by default drawn at random.
 
         Examples
         --------
@@ -91,24 +91,24 @@ class CodeGenerator:
         return self.decode(z, sample_conditions(n, source, male, young, smiling))
 
     def decode(self, z: FloatArray, c: FloatArray) -> FloatArray:
-        """Return the codes (n, d) of noise (n, i) and conditions (n, 3): what lies between two faces too."""
+        """Return the codes (n, d) of noise (n, i) and conditions (n, 3)."""
         codes: FloatArray = self.generator_net(np.hstack([z, c])) * self.scale
         return codes
 
     def score(self, codes: FloatArray, c: FloatArray) -> FloatArray:
-        """Return how real the discriminator takes codes (n, d) for, (n,); the scale depends on the loss."""
+        """Return the discriminator's scores (n,) of codes (n, d); the scale depends on the loss."""
         x = codes / self.scale
         seen = x if self.discriminator_net.w.shape[0] == len(self.scale) else np.hstack([x, c])
         score: FloatArray = self.discriminator_net(seen)[:, 0]
         return score
 
-    def standing(
+    def discriminator_rank(
         self, codes: FloatArray, c: FloatArray, rng: np.random.Generator, *, others: int = 64
     ) -> FloatArray:
-        """Return the share (n,) of other faces made to the same conditions that look less real.
+        """Return the share (n,) of other faces sampled for the same conditions that score lower.
 
-        A Wasserstein critic's value has no zero, and another one for women than for men: faces can only be
-        compared with their like.
+        A Wasserstein critic's value has no absolute zero and differs between women and men: faces are
+        comparable only within the same conditions.
         """
         again = np.repeat(c, others, axis=0)
         z = rng.uniform(-1, 1, (len(again), self.noise))
@@ -126,18 +126,18 @@ class CodeGenerator:
         return {**parts, "scale": self.scale.astype(np.float64), "space": np.array(self.space)}
 
     def save(self, path: str | Path) -> None:
-        """Write the networks as npz, in single precision, without pickle."""
+        """Write the networks as npz without pickle, in single precision."""
         np.savez_compressed(path, allow_pickle=False, **self._arrays())
 
     @classmethod
     def bundled(cls) -> Self:
-        """Return the generator that comes with the package; its card is models/data/README.md."""
+        """Return the bundled generator; its card is models/data/README.md."""
         with resources.as_file(resources.files("ksame") / "models" / "data" / "generator.npz") as path:
             return cls.load(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a generator; a file that is not one is refused in one sentence."""
+        """Read a generator; raise UsageError if the file is not one."""
         names = [f"{net}_{part}" for net in ("makes", "judges") for part in Net._fields]
         file = read_arrays(path, [*names, "scale", "space"], "a generator of faces")
         makes, judges = (Net(*(file[f"{net}_{part}"] for part in Net._fields)) for net in ("makes", "judges"))
@@ -151,7 +151,7 @@ def sample_conditions(
     young: ArrayLike | None = None,
     smiling: ArrayLike | None = None,
 ) -> FloatArray:
-    """Return the conditions (n, 3) that were asked for; what was left open is uniform in [-1, 1]."""
+    """Return the given conditions (n, 3); those not given are uniform in [-1, 1]."""
     columns = []
     for name, value in zip(CONDITIONS, (male, young, smiling), strict=True):
         column = rng.uniform(-1, 1, n) if value is None else np.asarray(value, dtype=np.float64)
@@ -164,7 +164,7 @@ def sample_conditions(
 def read_arrays(
     path: str | Path, names: list[str], what: str, *, features: Sequence[str] = ()
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file, and those of ``features`` that it has, or refuse it in one sentence."""
+    """Return the named arrays of a file and those of ``features`` that it has; raise UsageError if absent."""
     try:
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {name: file[name] for name in [*names, *(name for name in features if name in file)]}

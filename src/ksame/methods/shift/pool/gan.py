@@ -1,9 +1,8 @@
-"""The parameter GAN (AMGAN) [S 8]: noise becomes the appearance code of a face that nobody has.
+"""Train the parameter GAN (AMGAN) [S 8], which maps noise to the appearance code of a synthetic face.
 
 Both networks are perceptrons with one hidden layer and a leaky rectifier, whose derivative is piecewise
-constant: back-propagation is two products, and the gradient of WGAN-GP's penalty, which other networks
-need double back-propagation for, two more (``penalty``). That is shorter than a library's use of it, so
-that training needs no extra.
+constant: back-propagation is two products, and the gradient of WGAN-GP's penalty, which usually needs
+double back-propagation, two more (``penalty``). So training needs no deep learning library.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ Conditioning = Literal["cgan", "auxiliary"]
 NOISE, HIDDEN = 128, 128  # [S 8.4.2], with the leak and the steps below
 LEAKY_SLOPE = 0.2
 D_STEPS = 2
-# Rates of G and D. Deviation: [S 8.4.2] has 1e-3 and 1e-4. Then the generator of LSGAN ran away to five times
-# the spread of our faces, before its slow discriminator could tell.
+# Learning rates of G and D. Deviation: [S 8.4.2] uses 1e-3 and 1e-4. With these, LSGAN's generator diverged
+# to five times the spread of the faces before its slower discriminator could follow.
 LEARNING_RATES: dict[Loss, tuple[float, float]] = {
     "lsgan": (1e-4, 3e-4),
     "wgan": (2e-4, 1e-3),
@@ -32,9 +31,9 @@ LEARNING_RATES: dict[Loss, tuple[float, float]] = {
 }
 PENALTY = 1.0  # lambda of (8.6)
 AUXILIARY = 1.0  # lambda of (8.8)
-WEIGHT_CLIP = 0.05  # the paper does not say; 0.01, usual for pictures, starves a network this shallow
-# Deviation: the generator that is kept is the mean of the last ones (half-life 700 steps). With a thousand
-# faces instead of the paper's 200,000, each single one has a bias of its own towards the last batches.
+WEIGHT_CLIP = 0.05  # not given in the paper; 0.01, usual for images, is too small for a network this shallow
+# Deviation: the generator is the running mean of its steps (half-life 700 steps). With a thousand faces
+# instead of the paper's 200,000, every single step is biased towards the last batches.
 AVERAGE_DECAY = 0.999
 
 
@@ -48,7 +47,7 @@ class Net(NamedTuple):
 
     @classmethod
     def start(cls, rng: np.random.Generator, inputs: int, outputs: int, hidden: int = HIDDEN) -> Net:
-        """Return a random net; its outputs start about as small as scaled codes are (8.7)."""
+        """Return a randomly initialised network with outputs on the scale of scaled codes (8.7)."""
         gain = np.sqrt(2 / (1 + LEAKY_SLOPE**2))
         w = rng.normal(0, gain / np.sqrt(inputs), (inputs, hidden))
         v = rng.normal(0, 0.2 / np.sqrt(hidden), (hidden, outputs))
@@ -61,13 +60,13 @@ class Net(NamedTuple):
         return y
 
     def _hidden(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the hidden layer (n, h) and its slope there."""
+        """Return the hidden layer (n, h) and its slope."""
         before = x @ self.w + self.b
         slope = np.where(before > 0, before.dtype.type(1), before.dtype.type(LEAKY_SLOPE))
         return slope * before, slope
 
     def back(self, x: FloatArray, dy: FloatArray) -> tuple[Net, FloatArray]:
-        """Return the gradients of the weights and of x (n, i), given that of y (n, o)."""
+        """Return the gradients of the weights and of x (n, i), given the gradient of y (n, o)."""
         hidden, slope = self._hidden(x)
         inner = slope * (dy @ self.v.T)  # (n, h)
         return Net(x.T @ inner, inner.sum(axis=0), hidden.T @ dy, dy.sum(axis=0)), inner @ self.w.T
@@ -76,8 +75,7 @@ class Net(NamedTuple):
 def penalty(net: Net, x: FloatArray) -> tuple[float, Net]:
     """Return the mean of (||grad_x y_0|| - 1)^2 over rows [S 8.6], and its gradient in the weights.
 
-    grad_x y_0 = w (slope * v_0), and where the slope is constant it has no derivative: w and v enter as in
-    any product, b and c do not enter.
+    grad_x y_0 = w (slope * v_0), where the slope is piecewise constant: only w and v have a gradient.
     """
     _, slope = net._hidden(x)
     inner = slope * net.v[:, 0]  # (n, h)
@@ -101,7 +99,7 @@ def scores(loss: Loss, real: FloatArray, fake: FloatArray) -> tuple[FloatArray, 
 
 
 class AdamOptimiser:
-    """Adam; with beta_1 = 0 it is RMSProp, whose mean of squares it corrects in the first steps."""
+    """Adam; with beta_1 = 0 it is RMSProp with bias correction."""
 
     def __init__(self, net: Net, rate: float, beta_1: float, beta_2: float) -> None:
         self.rate, self.beta_1, self.beta_2, self.time = rate, beta_1, beta_2, 0
@@ -109,7 +107,7 @@ class AdamOptimiser:
         self.square = [np.zeros_like(part) for part in net]
 
     def step(self, net: Net, gradient: Net) -> Net:
-        """Return the net one step further down."""
+        """Return the network after one descent step."""
         self.time += 1
         first, second = 1 - self.beta_1**self.time, 1 - self.beta_2**self.time
         parts = []
@@ -152,24 +150,12 @@ def train(
     conditioning : str
         ``cgan``: c is an input of both networks (8.2). ``auxiliary``: the discriminator must find c (8.8),
         by least squares since labels are continuous (8.11).
-    steps, batch, noise : int
+    steps, batch, noise
         Steps of the generator, rows per step, length of the noise.
     rng : int, Generator or None
-        Start, batches and noise; None is operating-system randomness.
-    progress : callable, optional
-        Told of the progress.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(3, 0.2, (100, 2))
-    >>> made = train(x, np.zeros((100, 0)), steps=300, noise=4, rng=0)
-    >>> made.generator(np.random.default_rng(1).uniform(-1, 1, (50, 4))).shape
-    (50, 2)
+        Draws initial weights, batches and noise; None draws from the operating system.
     """
-    if loss not in get_args(Loss) or conditioning not in get_args(Conditioning):
-        raise UsageError(f"There is no GAN with loss {loss!r} and conditions by {conditioning!r}.")
-    if x.ndim != 2 or c.ndim != 2 or len(x) != len(c) or not len(x):
-        raise UsageError(f"Codes (n, d) need conditions (n, q). Got {x.shape} and {c.shape}.")
+    _check_training(x, c, loss, conditioning)
     x, c = x.astype(np.float32), c.astype(np.float32)
     source, q = np.random.default_rng(rng), c.shape[1]
     aux = conditioning == "auxiliary"
@@ -192,11 +178,19 @@ def train(
             d = _clipped(d) if loss == "wgan" else d
         zc = noise_and_c()
         g = down_g.step(g, _g_gradient(g, d, loss, aux, zc, zc[:, noise:]))
-        keep = min(AVERAGE_DECAY, step / (step + 10))  # the start is forgotten at once
+        keep = min(AVERAGE_DECAY, step / (step + 10))  # the initial weights are forgotten quickly
         kept = Net(*(keep * old + (1 - keep) * new for old, new in zip(kept, g, strict=True)))
         if progress and (step + 1) % 100 == 0:
             progress("training", step + 1, steps)
     return TrainedGan(kept, d)
+
+
+def _check_training(x: FloatArray, c: FloatArray, loss: str, conditioning: str) -> None:
+    """Refuse a loss or a conditioning that there is not, and codes without conditions."""
+    if loss not in get_args(Loss) or conditioning not in get_args(Conditioning):
+        raise UsageError(f"Unknown loss {loss!r} or conditioning {conditioning!r}.")
+    if x.ndim != 2 or c.ndim != 2 or len(x) != len(c) or not len(x):
+        raise UsageError(f"Codes (n, d) need conditions (n, q). Got {x.shape} and {c.shape}.")
 
 
 def _d_gradient(
@@ -238,7 +232,7 @@ def _g_gradient(g: Net, d: Net, loss: Loss, aux: bool, zc: FloatArray, c: FloatA
 
 
 def _clipped(d: Net) -> Net:
-    """Clip what the critic's value depends on [S 8.5]; an auxiliary task's weights are not the critic's."""
+    """Clip the weights of the critic [S 8.5], not those of the auxiliary task."""
     v = np.hstack([np.clip(d.v[:, :1], -WEIGHT_CLIP, WEIGHT_CLIP), d.v[:, 1:]])
     return d._replace(
         w=np.clip(d.w, -WEIGHT_CLIP, WEIGHT_CLIP), b=np.clip(d.b, -WEIGHT_CLIP, WEIGHT_CLIP), v=v
@@ -246,16 +240,16 @@ def _clipped(d: Net) -> Net:
 
 
 class TwoSampleTest(NamedTuple):
-    """How unlike two samples are, and how often chance alone makes them as unlike."""
+    """Distance of two samples and its p-value."""
 
     distance: float
     p: float
 
 
 def two_sample(a: FloatArray, b: FloatArray, *, rounds: int = 999, rng: RandomState = None) -> TwoSampleTest:
-    """Test whether two samples are of one distribution: energy distance, by permutation.
+    """Test whether two samples have one distribution: permutation test of the energy distance.
 
-    A generator that has collapsed, or forgotten a kind of face, is found out by a small p.
+    A generator that has collapsed, or lost a mode, has a small p.
 
     Parameters
     ----------
@@ -271,11 +265,11 @@ def two_sample(a: FloatArray, b: FloatArray, *, rounds: int = 999, rng: RandomSt
     (True, True)
     """
     both = np.vstack([a, b]).astype(np.float64)
-    apart = cdist(both, both)
+    distances = cdist(both, both)
     share = np.concatenate([np.full(len(a), 1 / len(a)), np.full(len(b), -1 / len(b))])
-    # 2 E|a - b| - E|a - a'| - E|b - b'| is -share' apart share, for the true shares and for shuffled ones
+    # 2 E|a - b| - E|a - a'| - E|b - b'| is -share' distances share, for true and for permuted shares
     source = np.random.default_rng(rng)
     shares = np.vstack([share, source.permuted(np.tile(share, (rounds, 1)), axis=1)])
-    distance = -np.einsum("ri,ri->r", shares @ apart, shares)
-    as_far = distance[1:] >= distance[0] - 1e-12 * apart.max()  # ties are ties whatever the rounding
+    distance = -np.einsum("ri,ri->r", shares @ distances, shares)
+    as_far = distance[1:] >= distance[0] - 1e-12 * distances.max()  # ties despite rounding
     return TwoSampleTest(float(distance[0]), float((1 + as_far.sum()) / (1 + rounds)))

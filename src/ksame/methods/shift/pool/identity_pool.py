@@ -16,38 +16,35 @@ from numpy.typing import NDArray
 from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.errors import UsageError
 from ksame.core.geometry import FRAME
-from ksame.methods.shift.pool.code_generator import (
-    array_digest,
-    read_arrays,
-)
+from ksame.methods.shift.pool.code_generator import array_digest, read_arrays
 from ksame.models.recognisers import RECOGNISERS, embed
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Neutral, frontal faces that nobody has, and what k-Diff-furthest makes of each.
+    """Neutral, frontal synthetic faces, each with its counterpart after k-Diff-furthest.
 
     Parameters
     ----------
     codes : (m, d)
         gamma_hat: components of light and pose are 0.
     deidentified : (m, d)
-        gamma_hat_d, by k-Diff-furthest over the whole pool, once.
+        gamma_hat_d, computed once by k-Diff-furthest over the whole pool.
     labels : (m, 3)
-        What each was to look like: male, young, smiling, in [-1, 1].
+        Conditions of each face: male, young, smiling, in [-1, 1].
     k : int
-        The most faces in one of its clusters.
+        Greatest number of faces in a cluster.
     space : str
-        The digest of the appearance model whose codes these are.
+        Digest of the appearance model of the codes.
     checked : str
-        What its faces were compared with, in one sentence.
+        One sentence on what the faces were compared with.
     images : tuple of bytes
-        The face of each as a picture file, on the model's mean shape and the canonical frame; or none. Such
-        a face is worn as it is, so that its two codes are one.
+        An image file of each face, on the model's mean shape in the canonical frame; or none. Such a face is
+        used as it is, so that its two codes are equal.
     licence : str
-        What its faces may not be used for, in one sentence, if there is such a thing.
+        One sentence on what the faces may not be used for, if anything.
     seen : mapping of str to (m, e)
-        What recognisers make of the pictures: see ``shown_to``.
+        Recognisers' embeddings of the images: see ``with_embeddings``.
     """
 
     codes: FloatArray
@@ -61,15 +58,15 @@ class Pool:
     seen: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check that the arrays are parallel, and keep them from being changed."""
+        """Check that the arrays are parallel and make them read-only."""
         m = len(self.codes)
         if self.codes.ndim != 2 or self.codes.shape != self.deidentified.shape or len(self.labels) != m:
             shapes = [a.shape for a in (self.codes, self.deidentified, self.labels)]
-            raise UsageError(f"A pool has two codes and the labels of each face. Got {shapes}.")
+            raise UsageError(f"A pool needs two codes and the labels of each face. Got {shapes}.")
         if len(self.images) not in (0, m):
-            raise UsageError(f"A pool has a picture of each face, or none. Got {len(self.images)} of {m}.")
+            raise UsageError(f"A pool needs an image of each face, or none. Got {len(self.images)} of {m}.")
         if any(len(codes) != m for codes in self.seen.values()):
-            raise UsageError("A pool has each recogniser's codes of all its faces, or none.")
+            raise UsageError("A pool needs each recogniser's embeddings of all faces, or none.")
         for array in (self.codes, self.deidentified, self.labels):
             array.flags.writeable = False
 
@@ -79,23 +76,23 @@ class Pool:
 
     @property
     def shifts(self) -> FloatArray:
-        """The identity shift of each, gamma_hat_d - gamma_hat, (m, d) [S 7.4]."""
+        """The identity shifts gamma_hat_d - gamma_hat, (m, d) [S 7.4]."""
         return self.deidentified - self.codes
 
     @cached_property
     def digest(self) -> str:
-        """The sha256 of all that the pool holds, by which a certificate names it."""
+        """The sha256 of the pool's arrays, which identifies it in a certificate."""
         return array_digest(self._arrays())
 
     def nearest(self, code: FloatArray, nuisance: NDArray[np.bool_] | None = None) -> IntArray:
-        """Return all identities, from the nearest to a code (d,) on.
+        """Return all rows, ordered from the nearest to a code (d,).
 
         Parameters
         ----------
         code : (d,)
             A person's code.
         nuisance : (d,) bool, optional
-            Components of light and pose, which are set to 0 first [S 7.3.2].
+            Components of light and pose, which are first set to 0 [S 7.3.2].
 
         Examples
         --------
@@ -107,19 +104,19 @@ class Pool:
         return np.argsort(((self.codes - plain) ** 2).sum(axis=1), kind="stable")
 
     def image(self, row: int) -> NDArray[np.uint8] | None:
-        """Return a face (h, w, 3) on the mean shape; None in a pool of codes alone."""
+        """Return the image (h, w, 3) of a face on the mean shape; None in a pool of codes only."""
         if not self.images:
             return None
         stored = cv2.imdecode(np.frombuffer(self.images[row], np.uint8), cv2.IMREAD_COLOR_RGB)
         if stored is None or stored.shape[:2] != FRAME.size(1)[::-1]:
-            raise UsageError(f"Picture {row} of the pool is not one: make the pool again (ksame pool build).")
+            raise UsageError(f"Image {row} of the pool is damaged: build the pool again (ksame pool build).")
         return np.asarray(stored, np.uint8)
 
-    def shown_to(self, recognisers: Sequence[str], shape: FloatArray) -> Self:
-        """Return the pool with what recognisers make of its pictures.
+    def with_embeddings(self, recognisers: Sequence[str], shape: FloatArray) -> Self:
+        """Return the pool with recognisers' embeddings of its images.
 
-        So it is known which faces are unlike somebody's before any is tried on. ``shape`` (468, 2) is that
-        of the appearance model.
+        They tell which faces are dissimilar to a person before any is drawn. ``shape`` (468, 2) is the mean
+        shape of the appearance model.
         """
 
         def codes(name: str) -> FloatArray:
@@ -144,15 +141,15 @@ class Pool:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the pool as npz, in single precision, without pickle."""
+        """Write the pool as npz without pickle, in single precision."""
         np.savez_compressed(path, allow_pickle=False, **self._arrays())
 
     @classmethod
     def bundled(cls, *, codes: bool = False) -> Self:
-        """Return the pool that comes with the package; its card is models/data/README.md.
+        """Return the bundled pool; its card is models/data/README.md.
 
-        The one with pictures, unless ``codes`` asks for the other or somebody left that file out of their
-        copy for its licence.
+        This is the pool with images, unless ``codes`` requests the other or the file was removed from this
+        copy because of its licence.
         """
         models = resources.files("ksame") / "models" / "data"
         name = "pool.npz" if codes or not (models / "people.npz").is_file() else "people.npz"
@@ -161,7 +158,7 @@ class Pool:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a pool; a file that is not one is refused in one sentence."""
+        """Read a pool; raise UsageError if the file is not one."""
         file = read_arrays(
             path,
             [*_CODE_ARRAYS, "k", "space", "checked"],

@@ -1,4 +1,4 @@
-"""The skin of a drawn portrait, ready to be worn in a video: without its light, hair and hands."""
+"""Extract the skin texture of a generated portrait for video, without its light, hair and hands."""
 
 from __future__ import annotations
 
@@ -25,32 +25,28 @@ from ksame.spaces import AppearanceSpace
 __all__ = ["extract_skin_texture", "is_clean_skin", "is_neutral"]
 
 _LUMA_WEIGHTS = np.array([0.299, 0.587, 0.114], np.float32)
-_LIGHT_SIGMA_PX = 22.0  # px: what changes over less is the face's, over more the light's
-_MAX_LIGHT_GAIN = 1.7  # times: shadows deeper than that are not lifted whole
-_HIGHLIGHT_L = 14.0  # L*: what is lighter than the skin by more is a highlight, of which a third is left
-# Skin that differs by more than this L* or this a*b* is hair, a hand or a shadow, and of how much it may
+_LIGHT_SIGMA_PX = 22.0  # scale that separates light (coarser) from the face (finer)
+_MAX_LIGHT_GAIN = 1.7  # factor by which shadows are lifted at most
+_HIGHLIGHT_L = 14.0  # L* above the skin at which a highlight begins; a third of it is kept
+# (L*, a*b*, share): pixels that differ from the skin by more than either are hair, a hand or a shadow; at
+# most this share of the face may be
 _NON_SKIN_LIMITS = ((16.0, 10.0, 0.03), (12.0, 8.0, 0.12))
-_HAIR_LIMITS = 6.0, 0.04  # L* by which a hair or a wrinkle differs from what is around, and how much may
-_FRINGE_SHARE_MAX = 0.15  # of the forehead may be other than skin
-_MIN_SKIN_L, _SKIN_HUE_RANGE, _MAX_SKIN_CHROMA = (
-    40.0,
-    (15.0, 85.0),
-    42.0,
-)  # L*, degrees and chroma: what is beyond is the light's
-_RIM_PX = 11  # px: the outermost skin is drawn from what lies within
+_HAIR_LIMITS = 6.0, 0.04  # L* by which hairs and wrinkles differ from their surroundings; share allowed
+_FRINGE_SHARE_MAX = 0.15  # of the forehead that may be other than skin
+_MIN_SKIN_L, _SKIN_HUE_RANGE, _MAX_SKIN_CHROMA = 40.0, (15.0, 85.0), 42.0  # beyond, the light is coloured
+_RIM_PX = 11  # width of the rim that is not skin
 _GLABELLA_POINT = 9  # between the brows
 _NOSTRILS = (98, 97, 2, 326, 327, 94)
-_OPEN_MOUTH_RATIO = 0.03  # of the mouth's width: lips further apart are open
-_OPEN_EYE_RATIO = 0.2  # of its width: an eye less high is half shut
+_OPEN_MOUTH_RATIO = 0.03  # distance of the lips relative to the mouth's width
+_OPEN_EYE_RATIO = 0.2  # height of an eye relative to its width
 
 
 def extract_skin_texture(
     image: NDArray[np.uint8], mesh: FloatArray, space: AppearanceSpace
 ) -> NDArray[np.uint8]:
-    """Return the face of a portrait on the mean shape and the canonical frame, in light from the front.
+    """Return the face of a portrait on the mean shape in the canonical frame, in frontal light.
 
-    Light from one side is shared between both, and highlights are dimmed: the light of a video comes from
-    the video.
+    Side light is balanced and highlights are dimmed: the light is added from the video later.
 
     Parameters
     ----------
@@ -59,7 +55,7 @@ def extract_skin_texture(
     mesh : (468, 2)
         Its landmarks.
     space : AppearanceSpace
-        Whose mean shape.
+        The model with the mean shape.
     """
     raster, skin = _skin_region(space)
     face = raster.pull(image, mesh).astype(np.float32)
@@ -69,12 +65,12 @@ def extract_skin_texture(
     over = lab[..., 0] - np.median(lab[skin, 0]) - _HIGHLIGHT_L
     lab[..., 0] -= 2 / 3 * np.maximum(over, 0) * cv2.GaussianBlur(skin.astype(np.float32), (0, 0), 2)
     even = 255 * np.clip(cv2.cvtColor(lab, cv2.COLOR_LAB2RGB), 0, 1)
-    spread = even[raster.covered][nearest_covered(raster.covered)]  # its edge carried outwards
+    spread = even[raster.covered][nearest_covered(raster.covered)]  # extended beyond its edge
     return np.asarray(spread.round(), np.uint8)
 
 
 def is_clean_skin(face: NDArray[np.uint8], space: AppearanceSpace) -> bool:
-    """Return whether the skin of a face on the mean shape is bare, and in even and plain light."""
+    """Return whether the skin of a face on the mean shape is uncovered and evenly lit in neutral light."""
     skin = _skin_region(space)[1]
     lab, soft = (
         cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
@@ -100,7 +96,7 @@ def is_clean_skin(face: NDArray[np.uint8], space: AppearanceSpace) -> bool:
 
 
 def is_neutral(mesh: FloatArray) -> bool:
-    """Return whether the lips of a mesh (468, 2) are closed and its eyes open."""
+    """Return whether the lips of a mesh (468, 2) are closed and its eyes are open."""
 
     def far(a: int, b: int) -> float:
         return float(np.linalg.norm(mesh[a] - mesh[b]))
@@ -112,7 +108,7 @@ def is_neutral(mesh: FloatArray) -> bool:
 
 
 def _low_frequency_light(grey: NDArray[np.float32], skin: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Return how light the skin is around each pixel (h, w), never 0."""
+    """Return the lightness of the skin around each pixel (h, w), at least 1."""
     share = skin.astype(np.float32)
     total, weight = (cv2.GaussianBlur(part, (0, 0), _LIGHT_SIGMA_PX) for part in (grey * share, share))
     low: NDArray[np.float32] = np.maximum(total / np.maximum(weight, 1e-4), 1)
@@ -121,7 +117,7 @@ def _low_frequency_light(grey: NDArray[np.float32], skin: NDArray[np.bool_]) -> 
 
 @lru_cache(maxsize=2)
 def _skin_region(space: AppearanceSpace) -> tuple[Raster, NDArray[np.bool_]]:
-    """Return the mean shape on the canonical frame, and where of it bare skin is (h, w)."""
+    """Return the mean shape in the canonical frame and the mask of its skin (h, w)."""
     width, height = FRAME.size(1)
     raster = Raster.of(space.shape, space.triangles, width, height)
 

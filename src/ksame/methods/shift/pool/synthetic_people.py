@@ -1,4 +1,4 @@
-"""People who do not exist, drawn by a generator, as a pool: the faces that videos borrow [S 7.3, 8.3.4]."""
+"""Build a pool of synthetic identities from portraits drawn by a generator [S 7.3, 8.3.4]."""
 
 from __future__ import annotations
 
@@ -27,21 +27,19 @@ from ksame.spaces.generator_space import ATTRIBUTES, GeneratorSpace
 
 __all__ = ["draw_synthetic_people"]
 
-VERIFIERS = ("sface", "mobilefacenet")  # to both of them all portraits are different people
+VERIFIERS = ("sface", "mobilefacenet")  # both of which must take all portraits for different people
 POOL_LICENCE = "The new faces were drawn by MobileStyleGAN, distilled from StyleGAN2: not for commercial use."
-_BATCH = 16  # portraits at a time, at most
-_TRUNCATION = (
-    0.8  # how far from the mean style: nearer ones look alike, further ones have more hair in the face
-)
-_STYLES_PER_TARGET = 96  # random styles for each wish
-# years, and L* of the skin: darker ones are light-skinned people in the dark more often than dark-skinned
+_BATCH = 16  # portraits drawn at a time
+_TRUNCATION = 0.8  # of the distance to the mean style: lower, faces look alike; higher, hair covers the face
+_STYLES_PER_TARGET = 96  # random styles from which the nearest to a target is chosen
+# Years, and L* of the skin: darker images more often show light skin in low light than dark skin
 _TARGET_RANGES = {"age": (18.0, 68.0), "light": (42.0, 76.0)}
-_MAX_YAW_PX = 8.0  # px on the canonical frame: more is not frontal
-_MIN_AGE_YEARS = 16.0  # years
-_ACCESSORY_MAX = -0.5  # standard deviations of glasses and hats, that are asked for
-_SAME_PERSON_SHARE = 0.85  # of the distance up to which recognisers take two photos for one person
-_JPEG_QUALITY = 82  # of the stored pictures: 6 kB each
-_PORTRAITS_PER_IDENTITY = 60  # portraits drawn for each one wanted: a tenth are good
+_MAX_YAW_PX = 8.0  # px of the canonical frame, for a frontal face
+_MIN_AGE_YEARS = 16.0
+_ACCESSORY_MAX = -0.5  # target of glasses and hats, in standard deviations
+_SAME_PERSON_SHARE = 0.85  # of a recogniser's threshold for one person
+_WEBP_QUALITY = 82  # of the stored images: 6 kB each
+_PORTRAITS_PER_IDENTITY = 60  # limit of portraits drawn per identity; about a tenth are usable
 
 
 def draw_synthetic_people(
@@ -53,49 +51,47 @@ def draw_synthetic_people(
     seed: RandomState = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Pool:
-    """Draw neutral, frontal portraits of different people and make a pool of their faces.
+    """Draw neutral, frontal portraits of different identities and build a pool of their faces.
 
-    Deviation: [S 7.3] borrows the difference between two faces of a pool and draws it with the appearance
-    model. These faces are worn as they are drawn, skin and all: they are nobody's already.
+    Deviation: [S 7.3] adds the difference between two faces of a pool and draws it with the appearance
+    model. These faces are used as drawn, including their skin: they are synthetic already.
 
     Parameters
     ----------
     size : int
-        Number of identities. Of ten portraits that are drawn one or two are good; each takes half a second.
+        Number of identities. One or two of ten portraits are usable; each takes half a second.
     generator, model : str or path
-        ``bundled``, or the folder of a generator and the map that was learnt from it.
+        ``bundled``, or the folder of a generator and the map learnt from it.
     space : AppearanceSpace, optional
-        The model that videos are drawn with; by default the one in the box.
+        The model that draws videos; by default the bundled one.
     seed, progress
         See ``ksame.methods.shift.pool.build``.
 
     Raises
     ------
     CannotGuarantee
-        If the generator does not draw so many different faces.
+        If the generator does not draw enough different faces.
     """
     if size < 2:
-        raise UsageError(f"A pool has at least 2 identities. Got {size}.")
+        raise UsageError(f"A pool needs at least 2 identities. Got {size}.")
     guide, draws = AnonFaces(generator=generator, generator_map=model).load()
     weights.fetch(["landmarker"])
-    model_of_videos = space or AppearanceSpace.bundled()
-    casting = _IdentitySampler(guide, draws, model_of_videos, np.random.default_rng(seed))
+    space = space or AppearanceSpace.bundled()
+    sampler = _IdentitySampler(guide, draws, space, np.random.default_rng(seed))
     found: list[_SyntheticPerson] = []
     for _ in range(0, size * _PORTRAITS_PER_IDENTITY, _BATCH):
-        found += casting.more()
+        found += sampler.sample()
         if progress:
-            progress("making faces", min(len(found), size), size)
+            progress("drawing faces", min(len(found), size), size)
         if len(found) >= size:
-            return _make_pool(
-                found[:size], model_of_videos, POOL_LICENCE if str(generator) == "bundled" else ""
-            )
+            return _make_pool(found[:size], space, POOL_LICENCE if str(generator) == "bundled" else "")
     raise CannotGuarantee(
-        f"The generator drew too few faces that differ for a pool of {size}: ask for fewer."
+        f"The generator produced too few distinct faces for a pool of {size}: request a smaller one."
     )
 
 
 class _SyntheticPerson(NamedTuple):
-    """Somebody who does not exist."""
+    """A synthetic identity."""
 
     code: FloatArray  # (d,) of the appearance model
     label: FloatArray  # (3,)
@@ -107,21 +103,21 @@ def _make_pool(found: list[_SyntheticPerson], space: AppearanceSpace, licence: s
     labels = np.stack([one.label for one in found])
     images = tuple(one.image for one in found)
     pool = Pool(codes, codes.copy(), labels, 1, space.digest, _comparison_note(), images, licence)
-    return pool.shown_to([name for name in RECOGNISERS if weights.cached(name)], space.shape)
+    return pool.with_embeddings([name for name in RECOGNISERS if weights.cached(name)], space.shape)
 
 
 @dataclass(eq=False)
 class _IdentitySampler:
-    """Where people are drawn until enough are different; all who were taken are remembered."""
+    """Sample identities that differ from all accepted before."""
 
     guide: GeneratorSpace
     draws: ImageGenerator
     space: AppearanceSpace
     rng: np.random.Generator
-    taken: dict[str, FloatArray] = field(default_factory=dict)  # what each judge makes of them
+    accepted: dict[str, FloatArray] = field(default_factory=dict)  # their embeddings by verifier
 
-    def more(self) -> list[_SyntheticPerson]:
-        """Draw some more and return those who are new."""
+    def sample(self) -> list[_SyntheticPerson]:
+        """Draw a batch of portraits and return the new identities."""
         portraits = self.guide.draw(self._codes(_BATCH), self.draws, half=True)
         seen = measure_portraits(portraits, self.guide)
         good, images = [], []
@@ -132,7 +128,7 @@ class _IdentitySampler:
             if skin_texture.is_neutral(mesh) and skin_texture.is_clean_skin(face, self.space):
                 good.append(row)
                 images.append(face)
-        new = self._new(embed_registered(seen.faces[good], VERIFIERS)) if good else []
+        new = self._accept_new(embed_registered(seen.faces[good], VERIFIERS)) if good else []
         some = [good[row] for row in new]
         if not some:
             return []
@@ -141,21 +137,23 @@ class _IdentitySampler:
         return list(map(_SyntheticPerson, codes, _condition_labels(seen.attributes[some]), stored))
 
     def _codes(self, n: int) -> FloatArray:
-        """Return random codes (n, d), turned to the front, even over gender, age and skin [S 8.3.4].
+        """Return random frontal codes (n, d), uniform over gender, age and skin [S 8.3.4].
 
-        For each wish the one of some random styles is taken that is nearest to it: what is steered far looks
-        like others that were, and in the end not like a face.
+        For each target the nearest of some random styles is changed to meet it: styles that are changed far
+        resemble each other, and finally do not show a face.
         """
         styles = self.draws.styles(self.rng.standard_normal((n * _STYLES_PER_TARGET, self.draws.noise)))
         random = self.guide.mean + _TRUNCATION * (np.tile(styles, 2) - self.guide.mean)
         codes = []
         for some in np.split(random, n):
-            target, to = self._wish(), self.guide.told(some)
+            target, to = self._draw_target(), self.guide.predict_attributes(some)
             to[:, [ATTRIBUTES.index(name) for name in target]] = list(target.values())
-            codes.append(self.guide.steered(some[self.guide.effort(some, to).argmin()], target))
+            codes.append(
+                self.guide.set_attributes(some[self.guide.attribute_cost(some, to).argmin()], target)
+            )
         return np.stack(codes)
 
-    def _wish(self) -> Mapping[str, float]:
+    def _draw_target(self) -> Mapping[str, float]:
         bare = dict(zip(ATTRIBUTES, self.guide.level + _ACCESSORY_MAX * self.guide.unit, strict=True))
         even = {name: self.rng.uniform(*span) for name, span in _TARGET_RANGES.items()}
         gender = SURE_MALE_LOGIT if self.rng.random() < 0.5 else -SURE_MALE_LOGIT
@@ -164,18 +162,18 @@ class _IdentitySampler:
             "hat": bare["hat"],
         }  # fmt: skip
 
-    def _new(self, codes: Mapping[str, FloatArray]) -> list[int]:
-        """Return the rows that no judge takes for one of those before or for one who was taken."""
+    def _accept_new(self, codes: Mapping[str, FloatArray]) -> list[int]:
+        """Accept rows that no verifier matches to an identity accepted before; return them."""
         rows = []
         for row in range(len(codes[VERIFIERS[0]])):
             one = {name: code[row] for name, code in codes.items()}
             if all(
-                _is_distinct(self.taken.get(name), code) > _same_identity_distance(name)
+                _nearest_distance(self.accepted.get(name), code) > _same_identity_distance(name)
                 for name, code in one.items()
             ):
                 rows.append(row)
-                before = self.taken
-                self.taken = {
+                before = self.accepted
+                self.accepted = {
                     name: code[None] if name not in before else np.vstack([before[name], code])
                     for name, code in one.items()
                 }
@@ -183,7 +181,7 @@ class _IdentitySampler:
 
 
 def _is_usable(attributes: FloatArray) -> NDArray[np.bool_]:
-    """Return who (n,) is grown up, looks ahead, does not smile and wears neither glasses nor a hat."""
+    """Return which faces (n,) are adult, frontal and neutral, without glasses or a hat."""
     told = dict(zip(ATTRIBUTES, attributes.T, strict=True))
     bare = (told["glasses"] < 0) & (told["hat"] < 0) & (told["age"] >= _MIN_AGE_YEARS)
     plain: NDArray[np.bool_] = bare & (told["smile"] < 0) & (np.abs(told["yaw"]) < _MAX_YAW_PX)
@@ -201,29 +199,29 @@ def _condition_labels(attributes: FloatArray) -> FloatArray:
     return labels
 
 
-def _same_identity_distance(judge: str) -> float:
-    """Return the distance up to which new faces are taken for one person when a pool is made.
+def _same_identity_distance(verifier: str) -> float:
+    """Return the distance up to which new faces count as one identity when a pool is built.
 
-    Less than elsewhere: portraits by one generator are nearer to one another than people are, and at the
-    whole distance it draws some 120 different ones.
+    Smaller than the recogniser's threshold: portraits by one generator are nearer to each other than people
+    are, and at the full threshold it draws only some 120 different ones.
     """
-    return _SAME_PERSON_SHARE * RECOGNISERS[judge].same_person
+    return _SAME_PERSON_SHARE * RECOGNISERS[verifier].same_person
 
 
-def _is_distinct(taken: FloatArray | None, code: FloatArray) -> float:
-    return np.inf if taken is None else float(np.linalg.norm(taken - code, axis=1).min())
+def _nearest_distance(accepted: FloatArray | None, code: FloatArray) -> float:
+    return np.inf if accepted is None else float(np.linalg.norm(accepted - code, axis=1).min())
 
 
 def _encode_image(face: NDArray[np.uint8]) -> bytes:
-    """Return a picture as a file."""
-    _, file = cv2.imencode(".webp", face[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, _JPEG_QUALITY])
+    """Encode an image as a WebP file."""
+    _, file = cv2.imencode(".webp", face[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, _WEBP_QUALITY])
     return file.tobytes()
 
 
 def _comparison_note() -> str:
-    """Return what the faces were compared with."""
+    """Return one sentence on what the faces were compared with."""
     portraits = " and ".join(f"{name} (above {_same_identity_distance(name):.2f})" for name in VERIFIERS)
     return (
-        f"Portraits that a generator drew, of different people to {portraits}; they were not compared with"
-        " the photos that the generator learned from."
+        f"Portraits drawn by a generator, of different people for {portraits}; they were not compared with"
+        " the generator's training set."
     )
