@@ -1336,3 +1336,37 @@ def tone_curve(colours, grey, levels, smoothing=6.0):
             ]
         )
     return curve
+
+
+# heads: the best source patch for each target, by trying all
+
+PATCH_RADIUS = 2
+
+
+def patch_costs(image, counts, sources, targets):
+    """Return how unlike the patch at each target is to that at its source."""
+    costs = []
+    for (sy, sx), (ty, tx) in zip(sources, targets, strict=True):
+        total = 0.0
+        for dy, dx in itertools.product(range(-PATCH_RADIUS, PATCH_RADIUS + 1), repeat=2):
+            to, of = (ty + dy, tx + dx), (sy + dy, sx + dx)
+            if counts[to]:
+                apart = image[to].astype(float) - image[of].astype(float)
+                total += float((apart**2).sum())
+        costs.append(total)
+    return np.array(costs)
+
+
+def nearest_patches(image, counts, centres, targets):
+    """Return for each target the source patch most like its own."""
+    r = PATCH_RADIUS
+    found = []
+    for ty, tx in targets:
+        to = np.s_[ty - r : ty + r + 1, tx - r : tx + r + 1]
+        costs = []
+        for sy, sx in centres:
+            of = np.s_[sy - r : sy + r + 1, sx - r : sx + r + 1]
+            apart = ((image[to].astype(float) - image[of].astype(float)) ** 2).sum(axis=2)
+            costs.append((apart * counts[to]).sum())
+        found.append(centres[int(np.argmin(costs))])
+    return np.array(found)

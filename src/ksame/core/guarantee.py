@@ -16,9 +16,12 @@ __all__ = ["Guarantee", "Kind", "Scope"]
 
 
 Kind = Literal["k-anonymity and wrong-map", "k-anonymity", "wrong-map", "none"]
-Scope = Literal["file", "code"]
+Scope = Literal["file", "head", "code"]  # from the widest to the narrowest
 _SCOPE_SENTENCES: dict[Scope, str] = {
     "file": "It covers everything computed from the new faces alone: every byte of a published portrait.",
+    "head": "It covers the head regions only: given where a head is, its size, tilt and pose bin, and"
+    " everything outside the regions, every byte of the image is the same whichever of these people it was."
+    " Not covered: that placement, the neck, clothes and the place, and hair beyond the region.",
     "code": "It covers the codes only: the published images also carry parts of the originals, and what"
     " recognisers make of those is measured, not guaranteed.",
 }
@@ -37,7 +40,8 @@ class Guarantee:
     bound : float
         Upper bound on the chance that a guess is right; 1.0 without k-anonymity.
     scope : str
-        ``file``: everything that is computed from the new codes alone. ``code``: the code itself only.
+        ``file``: everything that is computed from the new codes alone. ``head``: what is inside the head
+        regions of a scene. ``code``: the code itself only.
     assumptions : tuple of str
         What must be true for the claim to hold.
 
@@ -84,8 +88,9 @@ class Guarantee:
     @property
     def proof(self) -> str:
         """The documentation pages with statement, assumptions, proof and test."""
-        pages = ["k-anonymity"] * self.k_anonymous + ["wrong-map"] * self.wrong_map or ["none"]
-        return ", ".join(f"docs/explanation/guarantees/{page}.md" for page in pages)
+        heads = self.k_anonymous and self.scope == "head"
+        pages = ["k-anonymity"] * self.k_anonymous + ["heads"] * heads + ["wrong-map"] * self.wrong_map
+        return ", ".join(f"docs/explanation/guarantees/{page}.md" for page in pages or ["none"])
 
     def __str__(self) -> str:
         """Return the claim as sentences."""
@@ -95,6 +100,11 @@ class Guarantee:
                 f"k-anonymity with k = {self.k}: behind every published face stand at least {self.k} people,"
                 f" and no face recognition, present or future, can name the right one with a chance above"
                 f" {self.bound:.3g}."
+            )
+        elif self.k_anonymous and self.scope == "head":
+            sentences.append(
+                f"k-anonymity of the heads with k = {self.k}: every new head stands for at least {self.k}"
+                f" people, and by it alone none can be named with a chance above {self.bound:.3g}."
             )
         elif self.k_anonymous:
             sentences.append(
@@ -120,7 +130,7 @@ class Guarantee:
             and self.wrong_map <= other.wrong_map
             and self.k <= other.k
             and self.bound >= other.bound
-            and (self.scope == "code" or other.scope == "file" or self.kind == "none")
+            and (_narrower(self.scope, other.scope) == self.scope or self.kind == "none")
             and set(self.assumptions) >= set(other.assumptions)
         )
 
@@ -141,7 +151,7 @@ class Guarantee:
             kind=" and ".join(names),  # type: ignore[arg-type]  # checked in __post_init__
             k=min(self.k, other.k),
             bound=max(self.bound, other.bound),
-            scope="file" if self.scope == other.scope == "file" else "code",
+            scope=_narrower(self.scope, other.scope),
             assumptions=tuple(dict.fromkeys(self.assumptions + other.assumptions)),
         )
 
@@ -200,6 +210,11 @@ class Guarantee:
             if originals is None:
                 raise UsageError("Wrong-map can only be verified with the original codes.")
             _check_wrong_map(new, np.asarray(originals), who)
+
+
+def _narrower(one: Scope, other: Scope) -> Scope:
+    """Return which of two scopes covers less."""
+    return max(one, other, key=get_args(Scope).index)
 
 
 def _check_wrong_map(new: FloatArray, old: FloatArray, who: NDArray[Any]) -> None:

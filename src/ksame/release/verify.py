@@ -113,6 +113,8 @@ def _unchecked(out: Path, certificate: Mapping[str, Any], *, has_private: bool) 
     claim = _claim(certificate)
     if claim.k_anonymous and not has_private:
         yield "how many people stand behind each face, which only the private folder tells"
+    if claim.scope == "head" and claim.k_anonymous:
+        yield "that nothing of the originals is inside the head regions, which needs the originals"
     if claim.scope == "code" and claim.k_anonymous:
         yield "what the pictures tell beyond the codes: measure it"
     if claim.wrong_map:

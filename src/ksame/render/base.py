@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ksame.core.arrays import FloatArray, IntArray
 
-__all__ = ["ImageRenderer", "PortraitRenderer", "Rendered", "SceneRenderer"]
+__all__ = ["ImageRenderer", "PortraitRenderer", "RegionRenderer", "Rendered", "SceneRenderer"]
 
 
 class Rendered(NamedTuple):
@@ -42,6 +42,14 @@ class SceneRenderer(Protocol):
 
     def render(self, image: NDArray[np.uint8], faces: IntArray) -> Rendered:
         """Return the photo with these faces replaced, the first of which is nearest to the camera."""
+
+
+@runtime_checkable
+class RegionRenderer(SceneRenderer, Protocol):
+    """Replaces regions of a photo, and reads nothing of what stands in them."""
+
+    def render_regions(self, image: NDArray[np.uint8], faces: IntArray, covered: FloatArray) -> Rendered:
+        """Return the photo with these faces replaced, and others (c, 4) covered."""
 
 
 @dataclass(frozen=True, eq=False)

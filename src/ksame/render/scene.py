@@ -15,7 +15,7 @@ from ksame.core.arrays import FloatArray, IntArray
 from ksame.core.context import Context
 from ksame.io.photos import read_pixels
 from ksame.io.sources import Source
-from ksame.render.base import SceneRenderer
+from ksame.render.base import RegionRenderer, SceneRenderer
 from ksame.render.cover import cover_boxes, cover_faces
 from ksame.render.tone import match_tone
 
@@ -50,11 +50,15 @@ class RenderedScenes(Mapping[str, bytes]):
         """Return the encoded photo, and in how many places a detector still sees an untouched face."""
         scene = self.scenes[name]
         original = read_pixels(scene.source)
-        photo = cover_faces(original, scene.covered)
         known = cover_boxes(scene.covered)
-        if len(scene.faces):
-            photo, regions = self.renderer.render(photo, scene.faces)
-            known = np.concatenate([regions, known])
+        if isinstance(self.renderer, RegionRenderer) and len(scene.faces):
+            photo, regions = self.renderer.render_regions(original, scene.faces, scene.covered)
+            original, known = photo, np.concatenate([regions, known])  # its tone is right already
+        else:
+            photo = cover_faces(original, scene.covered)
+            if len(scene.faces):
+                photo, regions = self.renderer.render(photo, scene.faces)
+                known = np.concatenate([regions, known])
         for _ in range(MAX_COVER_ROUNDS):
             data = io.encode(match_tone(photo, original), PurePosixPath(name).suffix)
             written = io.decode(data)  # what is checked is what a reader of the file will see

@@ -62,15 +62,9 @@ class FaceFeatures(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnonFaces(GroupMethod):
-    """AnonFACES [A 3]: group people by what a recogniser makes of them, one synthetic portrait per group."""
+class PortraitMethod(GroupMethod):
+    """A method that groups people who look alike, and draws one synthetic portrait for each group."""
 
-    name: ClassVar[str] = "anonfaces"
-    promise: ClassVar[str] = (
-        "k-anonymity of every byte of a photorealistic portrait: hair and background too."
-    )
-    speed: ClassVar[str] = "about 0.7 s per portrait on 2 cores"
-    outputs: ClassVar[tuple[Publish, ...]] = ("portrait",)
     registered_scale: ClassVar[float | None] = 1.0
     uses_verifiers: ClassVar[bool] = True
 
@@ -78,10 +72,6 @@ class AnonFaces(GroupMethod):
     embedding: Literal["mobilefacenet", "sface", "facenet", "dlib", "pca"] = option(
         "mobilefacenet", "What people are grouped by; pca is the paper's baseline."
     )
-    expression: Literal["drop", "keep"] = option(
-        "drop", "Two portraits per group, neutral and smiling, where each stands for the same k people."
-    )
-    plain: bool = option(False, "Ask for a plain background.")
     generator: str | Path = option(
         "bundled", "The generator: bundled, or a folder with a mapping and a synthesis.", or_path=("bundled",)
     )
@@ -102,6 +92,56 @@ class AnonFaces(GroupMethod):
         needed = ("mobilefacenet", *ATTRIBUTE_WEIGHTS, *embedding, *context.verifiers, *bundled)
         return tuple(dict.fromkeys(needed))
 
+    def load(self) -> tuple[GeneratorSpace, ImageGenerator]:
+        """Return the map and the generator that belong together."""
+        bundled = self.generator == "bundled"
+        space = GeneratorSpace.bundled() if bundled else GeneratorSpace.load(self.generator_map)
+        generator = ImageGenerator.bundled() if bundled else ImageGenerator.load(self.generator)
+        space.check_generator(generator)
+        return space, generator
+
+    def features(self, people: IdentifiedPhotos, space: GeneratorSpace, context: Context) -> FaceFeatures:
+        """Return what is seen of all faces, which is looked at once however many k are tried."""
+        key = f"features {space.digest}"
+        if key not in people.predicted:
+            people.predicted[key] = analyse_faces(people.faces, space, context)
+        features: FaceFeatures = people.predicted[key]
+        return features
+
+    def group(
+        self, people: IdentifiedPhotos, seen: FaceFeatures, context: Context, rng: np.random.Generator
+    ) -> tuple[Partition, FloatArray, tuple[str, ...]]:
+        """Return who shares a portrait, the attributes of all faces, and notes.
+
+        Without ``select`` gender is kept apart, and dark skin from other skin, as far as the set allows.
+        """
+        subjects = people.subject
+        label = None if self.select is None else select_label(people, self.select, context)
+        attributes = _skin_in_colour(seen.attributes, seen.grey, subjects)
+        own = per_person(attributes, subjects)
+        near = grouping_codes(people.faces, self.embedding, seen.codes, seen.features)
+        near, label, notes = stratified_codes(near, own, subjects, self.k, label, seen.grey)
+        runtime.unload("yunet")  # which is compiled for the size of the photos
+        groups = select(near, self.k, label=label, partition=self.partition, subjects=subjects, rng=rng)
+        return groups, attributes, notes
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnonFaces(PortraitMethod):
+    """AnonFACES [A 3]: group people by what a recogniser makes of them, one synthetic portrait per group."""
+
+    name: ClassVar[str] = "anonfaces"
+    promise: ClassVar[str] = (
+        "k-anonymity of every byte of a photorealistic portrait: hair and background too."
+    )
+    speed: ClassVar[str] = "about 0.7 s per portrait on 2 cores"
+    outputs: ClassVar[tuple[Publish, ...]] = ("portrait",)
+
+    expression: Literal["drop", "keep"] = option(
+        "drop", "Two portraits per group, neutral and smiling, where each stands for the same k people."
+    )
+    plain: bool = option(False, "Ask for a plain background.")
+
     def plan(self, people: IdentifiedPhotos, context: Context) -> Plan:
         """Group people and draw one portrait for each group.
 
@@ -109,17 +149,12 @@ class AnonFaces(GroupMethod):
         and how light the skin is are drawn into the distance.
         """
         faces, subjects = people.faces, people.subject
-        label = None if self.select is None else select_label(people, self.select, context)
         space, generator = self.load()
         seen = self.features(people, space, context)
         read, members = seen.features, seen.codes
-        attributes = _skin_in_colour(seen.attributes, seen.grey, subjects)
-        own = per_person(attributes, subjects)
-        near = grouping_codes(faces, self.embedding, members, read)
-        near, label, notes = stratified_codes(near, own, subjects, self.k, label, seen.grey)
-        runtime.unload("yunet")  # which is compiled for the size of the photos
         rng = context.rng()
-        groups = select(near, self.k, label=label, partition=self.partition, subjects=subjects, rng=rng)
+        groups, attributes, notes = self.group(people, seen, context, rng)
+        own = per_person(attributes, subjects)
         found = draw_portraits(
             space, generator, space.mean + space.whiten(read) @ space.down @ space.up, attributes, members,
             groups, random_weights=RANDOM_WEIGHT_SHARE / float(groups.people.max()), plain=self.plain,
@@ -159,22 +194,6 @@ class AnonFaces(GroupMethod):
             ),
             networks=self.networks(context),
         )
-
-    def load(self) -> tuple[GeneratorSpace, ImageGenerator]:
-        """Return the map and the generator that belong together."""
-        bundled = self.generator == "bundled"
-        space = GeneratorSpace.bundled() if bundled else GeneratorSpace.load(self.generator_map)
-        generator = ImageGenerator.bundled() if bundled else ImageGenerator.load(self.generator)
-        space.check_generator(generator)
-        return space, generator
-
-    def features(self, people: IdentifiedPhotos, space: GeneratorSpace, context: Context) -> FaceFeatures:
-        """Return what is seen of all faces, which is looked at once however many k are tried."""
-        key = f"features {space.digest}"
-        if key not in people.predicted:
-            people.predicted[key] = analyse_faces(people.faces, space, context)
-        features: FaceFeatures = people.predicted[key]
-        return features
 
 
 def analyse_faces(faces: FaceSet, space: GeneratorSpace, context: Context) -> FaceFeatures:

@@ -82,6 +82,7 @@ class PortraitSearch:
     helpers: ThreadPoolExecutor
     progress: Callable[[str, int, int], None] | None = None
     grey: Collection[int] = ()
+    extra_flaw: Callable[[NDArray[np.uint8], FloatArray], float] | None = None
     kept: dict[int, PortraitCandidate] = field(default_factory=dict)  # accepted portraits
     best: dict[int, tuple[float, PortraitCandidate]] = field(
         default_factory=dict
@@ -256,6 +257,9 @@ class PortraitSearch:
         candidate = PortraitCandidate(code, image, None, np.inf, np.inf, {}, everybody, artifact=shows)
         half = cv2.resize(image, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)  # as good for measuring
         seen = measure_portraits(half[None], self.space)
+        if self.extra_flaw is not None and len(seen.rows):
+            flaw = self.extra_flaw(half, seen.faces.points[0])
+            candidate = candidate._replace(artifact=max(candidate.artifact, flaw))
         return self._with_attributes(candidate, seen, number) if len(seen.rows) else candidate
 
     def _with_attributes(

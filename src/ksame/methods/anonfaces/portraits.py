@@ -39,6 +39,7 @@ def draw_portraits(
     beta: float = 0.1,
     plain: bool = False,
     grey: Collection[int] = (),
+    extra_flaw: Callable[[NDArray[np.uint8], FloatArray], float] | None = None,
     rng: np.random.Generator,
     jobs: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
@@ -62,13 +63,15 @@ def draw_portraits(
         Whether to request a plain background; source of weights and random faces.
     grey : collection of int
         Groups whose portrait has no colour.
+    extra_flaw : callable, optional
+        Given a portrait and its face's mesh points, says what else is wrong with it; 0 is nothing.
     jobs, progress
         See ``photos.deidentify``; at most two portraits are drawn at a time.
     """
     helpers = ThreadPoolExecutor(min(jobs or os.cpu_count() or 1, _WORKERS_MAX))
     targets = group_targets(attributes, partition, plain)
     search = PortraitSearch(
-        space, generator, codes, members, partition, targets, rng, helpers, progress, grey
+        space, generator, codes, members, partition, targets, rng, helpers, progress, grey, extra_flaw
     )
     try:
         return _search_portraits(search, random_weights, beta)

@@ -1,0 +1,1 @@
+"""Whole synthetic heads in scenes: one for each group of people."""
