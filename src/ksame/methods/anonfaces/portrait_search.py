@@ -43,9 +43,6 @@ from ksame.models.generator import ImageGenerator
 from ksame.models.recognisers import RECOGNISERS
 from ksame.spaces.generator_space import ATTRIBUTES, GeneratorSpace
 
-__all__ = []
-
-
 _FLAW_THRESHOLDS = {"background": 3.6, "hat": -2.35, "glasses": -1.6}  # above them, unrequested
 _MESH_DEVIATION_MAX = 1.0  # standard deviations of the mesh: beyond, features are distorted
 _SKIN_CHANGE_MAX = 0.2  # relative change of the skin's lightness by a correction

@@ -50,7 +50,7 @@ PLACEMENT_ASSUMPTIONS = {
 SURROUNDINGS_ASSUMPTION = "neck, clothes, the place and the time of a photo do not tell who is on it"
 
 
-class Portraits(NamedTuple):
+class GroupPortraits(NamedTuple):
     """The portraits of groups, and how to draw one of them again in another pose."""
 
     images: Sequence[NDArray[np.uint8]]
@@ -92,7 +92,7 @@ class Heads(PortraitMethod):
         groups, attributes, notes = self.group(people, seen, context, rng)
         bound = check_law(groups.labels, people.subject, self.k)
         if generator is None:
-            portraits = Portraits(choose_portraits(self.heads, attributes, groups))
+            portraits = GroupPortraits(choose_portraits(self.heads, attributes, groups))
         else:
             portraits = draw_head_portraits(space, generator, seen, attributes, groups, context, rng)
         bins = pose_bins(attributes[:, ATTRIBUTES.index("yaw")], steerable=portraits.codes is not None)
@@ -156,7 +156,7 @@ def draw_head_portraits(
     groups: Partition,
     context: Context,
     rng: np.random.Generator,
-) -> Portraits:
+) -> GroupPortraits:
     """Draw a portrait for each group until its head is whole: see ``cut_flaw``."""
     codes = space.mean + space.whiten(seen.features) @ space.down @ space.up
     found = draw_portraits(
@@ -164,7 +164,7 @@ def draw_head_portraits(
         random_weights=RANDOM_WEIGHT_SHARE / float(groups.people.max()), plain=True,
         extra_flaw=cut_flaw, rng=rng, jobs=context.jobs, progress=context.progress,
     )  # fmt: skip
-    return Portraits(found.drawn, found.codes, found.lights, len(found.at_risk))
+    return GroupPortraits(found.drawn, found.codes, found.lights, len(found.at_risk))
 
 
 def pose_bins(yaw: FloatArray, *, steerable: bool) -> IntArray:
@@ -186,7 +186,7 @@ def pose_bins(yaw: FloatArray, *, steerable: bool) -> IntArray:
 def cut_heads(
     space: GeneratorSpace,
     generator: ImageGenerator | None,
-    portraits: Portraits,
+    portraits: GroupPortraits,
     labels: IntArray,
     bins: IntArray,
 ) -> tuple[list[Head], IntArray]:
@@ -218,7 +218,11 @@ def cut_heads(
 
 
 def _turned(
-    space: GeneratorSpace, generator: ImageGenerator | None, portraits: Portraits, group: int, number: int
+    space: GeneratorSpace,
+    generator: ImageGenerator | None,
+    portraits: GroupPortraits,
+    group: int,
+    number: int,
 ) -> Head | None:
     """Return a group's head turned to a pose bin; None if no face is seen in it then."""
     assert generator is not None and portraits.codes is not None
