@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from odd_names import ODD, names
 
 from ksame.core.errors import GuaranteeViolated
 from ksame.release import MANIFEST, read_manifest
 from ksame.release.writer import manifest_text
+from odd_names import ODD, names
 
 hashes = st.binary(min_size=1).map(lambda data: hashlib.sha256(data).hexdigest())
 odd = st.sampled_from([*ODD, "a\nb", "a\\nb", "\\", "\r", "a\\\nb", " b", "b ", "\x85", "\u2028"])
