@@ -3,7 +3,7 @@
 CPU time of one thread, not wall time: on a busy machine it is the figure to look at. ``reference`` is
 ``render.blend.blend_scene``, which draws a still at its leisure. The target: code and drawing of a face of
 250 px
-in 40 ms. Faces are drawn by the bundled model, nobody's. Run ``python -m benchmarks draw [--full]``.
+in 40 ms. Faces are synthetic, drawn by the bundled model. Run ``python -m benchmarks draw [--full]``.
 """
 
 from __future__ import annotations

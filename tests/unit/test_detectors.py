@@ -86,6 +86,23 @@ def test_yunet_is_opencvs_yunet():
 
 
 @pytest.mark.weights
+@pytest.mark.parametrize("detector", ["yunet", "centerface"])
+def test_a_batch_of_images_gives_each_what_it_gives_alone(detector):
+    images = np.stack([photo(name, 256)[:256, :192] for name in ("00001aa", "00003aa", "00001aa")])
+    images[1, :, ::-1] = images[1].copy()
+    look, look_at_all = getattr(module, detector), getattr(module, f"{detector}_images")
+    batch = np.ascontiguousarray(images[..., ::-1]) if detector == "yunet" else images
+    found, row = look_at_all(batch, least=0.4)
+    for i, image in enumerate(images):
+        alone, mine = look(image, least=0.4), found[row == i]
+        mine = mine[module.suppress(mine.xyxy, mine.score)]
+        assert len(alone) == len(mine) == 1
+        np.testing.assert_allclose(mine.xyxy, alone.xyxy, atol=0.01)
+        np.testing.assert_allclose(mine.five, alone.five, atol=0.01)
+        np.testing.assert_allclose(mine.score, alone.score, atol=1e-4)
+
+
+@pytest.mark.weights
 def test_faces_that_fill_a_tiny_picture_are_found():
     assert [len(detect(photo(f"s{person}/1"))) for person in range(1, 41)] == [1] * 40
 

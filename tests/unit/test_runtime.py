@@ -191,3 +191,12 @@ def test_two_threads_may_ask_first():
     both = "from ksame.models import runtime; from concurrent.futures import ThreadPoolExecutor as Pool; "
     both += "one, other = Pool(2).map(lambda _: runtime.core(), range(2)); assert one is other"
     subprocess.run([sys.executable, "-c", both], check=True, timeout=60)
+
+
+@pytest.mark.weights
+def test_images_give_the_numbers_of_their_floats():
+    images = np.random.default_rng(0).integers(0, 256, (2, 32, 64, 3), dtype=np.uint8)
+    floats = np.ascontiguousarray(images.transpose(0, 3, 1, 2)).astype(np.float32)
+    expected = runtime.infer("yunet", floats, shape=floats.shape)
+    for output, wanted in zip(runtime.infer_images("yunet", images), expected, strict=True):
+        np.testing.assert_allclose(output, wanted, rtol=1e-4, atol=1e-4)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +21,7 @@ from ksame.analysis.search import (
 )
 from ksame.core.boxes import Boxes
 from ksame.core.geometry import transform
-from ksame.models.detectors import detect
+from ksame.models.detectors import detect, rotate_boxes_back
 from ksame.render.cover import cover_boxes, cover_faces
 
 sides = st.integers(1, 900)
@@ -92,6 +93,24 @@ def test_a_search_does_not_change_the_photo_and_repeats_itself(photo):
     one, two = search(photo.image), search(photo.image)
     assert (photo.image == before).all()
     assert (one.xyxy == two.xyxy).all()
+
+
+@pytest.mark.weights
+def test_a_search_does_not_depend_on_what_was_searched_before_or_beside_it(photo):
+    alone = search(photo.image)
+    others = [photo.image[:200], photo.image[:, :300], photo.image, photo.image[::-1]]
+    with ThreadPoolExecutor(2) as pool:
+        beside = list(pool.map(search, others))[2]
+    assert (alone.xyxy == beside.xyxy).all()
+    assert (alone.score == beside.score).all()
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_a_photo_and_its_quarter_turn_show_the_same_faces(photo, turns):
+    turned = np.ascontiguousarray(np.rot90(photo.image, turns))
+    found = rotate_boxes_back(search(turned), turns, photo.image.shape)
+    assert is_covered(photo.boxes, found).all()
 
 
 @pytest.mark.weights

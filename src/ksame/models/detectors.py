@@ -252,7 +252,7 @@ def yunet(rgb: NDArray[np.uint8], *, least: float = 0.6, specialise: bool = True
     """Return what YuNet sees: anchor-free, one prediction per cell at strides 8, 16 and 32."""
     x = _pad_to_stride(rgb, (2, 1, 0))  # trained on BGR
     outputs = infer("yunet", x, shape=(1, 3, -1, -1), specialise=specialise)
-    found, _ = _decode_yunet(outputs, x.shape[3], least)
+    found, _ = _decode_yunet(outputs, len(x), x.shape[3], least)
     return found[suppress(found.xyxy, found.score)]
 
 
@@ -261,14 +261,21 @@ def yunet_images(bgr: NDArray[np.uint8], *, least: float) -> tuple[Boxes, IntArr
 
     The sides must be multiples of 32 and of few sizes: see ``infer_images``. Nothing is suppressed.
     """
-    return _decode_yunet(infer_images("yunet", bgr), bgr.shape[2], least)
+    return _decode_yunet(infer_images("yunet", bgr), len(bgr), bgr.shape[2], least)
 
 
-def _decode_yunet(outputs: Sequence[NDArray[np.float32]], width: int, least: float) -> tuple[Boxes, IntArray]:
-    """Return all predictions above a score, and the row of the batch of each."""
+def _decode_yunet(
+    outputs: Sequence[NDArray[np.float32]], batch: int, width: int, least: float
+) -> tuple[Boxes, IntArray]:
+    """Return all predictions above a score, and the row of the batch of each.
+
+    The network strings the cells of all images together, as if they were one.
+    """
     parts, rows = [], []
     for level, stride in enumerate((8, 16, 32)):
-        cls, obj, bbox, kps = (outputs[level + 3 * head] for head in range(4))
+        cls, obj, bbox, kps = (
+            x.reshape(batch, -1, x.shape[-1]) for x in (outputs[level + 3 * head] for head in range(4))
+        )
         score = np.sqrt(np.clip(cls, 0, 1) * np.clip(obj, 0, 1))[..., 0]
         hit = row, at = np.nonzero(score > least)
         columns = width // stride

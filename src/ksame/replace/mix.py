@@ -52,10 +52,8 @@ def mix(
     random_weights : float, optional
         delta: draw every subject's w from (mean - delta, mean + delta), where mean = 1 / subjects, so that
         repeating the method on the same photos (parrot attack) yields other faces [A 5.1].
-    rng : int, Generator or None
-        For ``random_weights``; None draws from the operating system.
-    at_risk, beta, rounds
-        Reduce weights by ``risk_weights`` first.
+    rng, at_risk, beta, rounds
+        Source of ``random_weights``; arguments of ``risk_weights``, which reduces weights first.
 
     Returns
     -------
@@ -76,9 +74,9 @@ def mix(
     """
     x = as_codes(codes, len(partition.labels))
     subject = subject_index(partition.subjects, len(x))
-    if weights is not None and random_weights is not None:
-        raise UsageError("Give weights or random_weights, not both.")
     if random_weights is not None:
+        if weights is not None:
+            raise UsageError("Give weights or random_weights, not both.")
         weights = _draw_weights(partition, subject, random_weights, np.random.default_rng(rng))
     notes: tuple[str, ...] = ()
     if at_risk is not None:

@@ -83,12 +83,7 @@ def fit(
     >>> fitted.converged, bool(np.linalg.norm(fitted.points - truth, axis=1).mean() < 0.5)
     (True, True)
     """
-    if method not in get_args(FittingMethod):
-        raise UsageError(f"method must be one of {', '.join(get_args(FittingMethod))}. Got {method!r}.")
-    if np.shape(start) != model.shape.shape:
-        raise UsageError(f"start must have shape {model.shape.shape}, like the model. Got {np.shape(start)}.")
-    if max_iterations < 1:
-        raise UsageError(f"max_iterations must be at least 1. Got {max_iterations}.")
+    _check_fit(model, start, method, max_iterations)
     template = _template(model)
     to_view = similarity(start, template.s_0)
     view = _grey(crop(rgb, to_view, *template.size))
@@ -108,6 +103,16 @@ def fit(
             converged = damping > 1e3  # not even the smallest gradient step lowers the cost
     points = transform(cv2.invertAffineTransform(to_view), current.shape)
     return Fit(points, float(np.sqrt(np.mean(current.error**2))), iterations, converged)
+
+
+def _check_fit(model: AppearanceSpace, start: FloatArray, method: str, max_iterations: int) -> None:
+    """Check the arguments of ``fit``."""
+    if method not in get_args(FittingMethod):
+        raise UsageError(f"method must be one of {', '.join(get_args(FittingMethod))}. Got {method!r}.")
+    if np.shape(start) != model.shape.shape:
+        raise UsageError(f"start must have shape {model.shape.shape}, like the model. Got {np.shape(start)}.")
+    if max_iterations < 1:
+        raise UsageError(f"max_iterations must be at least 1. Got {max_iterations}.")
 
 
 def solve_step(

@@ -188,7 +188,7 @@ def homogeneity(data: ExperimentData) -> ExperimentResult:
         _plot_lines(ax, table, "embedding", f"ours: {one} (%)", f"groups of {one} (%)")
     both = table.set_index(["embedding", "k"])["ours: both (%)"]
     low, high = int(table["k"].min()), int(table["k"].max())
-    told = "; ".join(
+    figures = "; ".join(
         f"by {name} {both[name, low]:.0f} % at k = {low} and {both[name, high]:.0f} % at k = {high}"
         for name in spaces
     )
@@ -197,7 +197,7 @@ def homogeneity(data: ExperimentData) -> ExperimentResult:
         table=table,
         figure=figure,
         says=(
-            f"Groups alike in both gender and age: {told}. The paper, with dlib and 67 people, goes from"
+            f"Groups alike in both gender and age: {figures}. The paper, with dlib and 67 people, goes from"
             " over 70 % at k = 2 to under 50 % at k = 6. It does not say what its ages are; these are bands:"
             " under 35, to 54, and over."
         ),

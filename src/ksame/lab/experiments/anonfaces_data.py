@@ -34,7 +34,7 @@ class NeutralFaces(NamedTuple):
     """One neutral photo of each of n people, and what a recogniser makes of it and of the other photo."""
 
     faces: FaceSet
-    points: FloatArray  # (n, 468, 2): in pixels of the pictures
+    points: FloatArray  # (n, 468, 2): in pixels of the images
     eye: Recogniser
     threshold: float
     seen: NDArray[Any]  # (n, e)
@@ -97,7 +97,7 @@ def usable_ks(view: NeutralFaces, ks: Sequence[int]) -> list[int]:
 def group_faces(
     view: NeutralFaces, groups: Partition, space: Space | None = None, weights: FloatArray | None = None
 ) -> tuple[NDArray[np.uint8], FloatArray, IntArray]:
-    """Return one picture per group, its landmarks, and the group of each person.
+    """Return one image per group, its landmarks, and the group of each person.
 
     Without a space that decodes a mean code, faces are drawn as ksame publishes them, with weights if given.
     """
@@ -165,8 +165,8 @@ def identification_rate(
 def labels_or_predictions(faces: FaceSet) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
     """Return gender and age band as given, and as they appear where that is not known."""
     nothing = np.full(len(faces), "")
-    told = clean_labels(faces.labels, len(faces))
-    gender, age = (told.get(name, nothing) for name in ("gender", "age"))
+    labels = clean_labels(faces.labels, len(faces))
+    gender, age = (labels.get(name, nothing) for name in ("gender", "age"))
     age = np.where(age == "NA", "", age)  # so the London set writes an age that is not known
     if (gender != "").all() and (age != "").all():
         return gender, age

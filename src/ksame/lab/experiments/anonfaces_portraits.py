@@ -225,7 +225,7 @@ def _describe(table: pd.DataFrame, able: StyleReader | WeightsError) -> str:
     """Say what risk assessment and random weights come to."""
     least = table[table["k"] == table["k"].min()]
     columns = [f"ours: {what}" for what in ("information loss", "within the threshold (%)")]
-    told = "; ".join(
+    figures = "; ".join(
         f"{generator}, {how} {loss:.2f} and {within:.0f} %"
         for generator, how, loss, within in least[["generator", "faces", *columns]].itertuples(index=False)
     )
@@ -233,7 +233,7 @@ def _describe(table: pd.DataFrame, able: StyleReader | WeightsError) -> str:
     over = int((named > table["1/k (%)"] + 1e-9).sum())
     missing = f" The StyleGAN was left out: {able}" if isinstance(able, WeightsError) else ""
     return (
-        f"Loss and people within the threshold at k = {table['k'].min()}: {told}. The paper has fewer"
+        f"Loss and people within the threshold at k = {table['k'].min()}: {figures}. The paper has fewer"
         " people within it, and more loss, with adjusted and with random weights. Under naive, reverse and"
         f" parrot attack rank-1 is above 1/k in {over} of {len(table)} cases.{missing}"
     )

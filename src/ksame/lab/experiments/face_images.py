@@ -2,7 +2,7 @@
 
 The papers alter and compare nothing but registered face images [N 5.1, G5 5.1]. So that neither hair nor
 the shape of a face speaks where its pixels should, all faces are seen through one window here: the hull
-of the mean mesh. The same mesh is what methods and recognisers are told of where a face is.
+of the mean mesh. Methods and recognisers get the same mesh as the position of the face.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Window:
     Parameters
     ----------
     mesh : (468, 2)
-        The mean mesh, in pixels of the cut pictures.
+        The mean mesh, in pixels of the cropped images.
     inside : (h, w) bool
         The pixels that belong to a face: the hull of the mesh.
     scale : float
-        The size of the cut pictures relative to the frame.
+        The scale of the cropped images relative to the frame.
     """
 
     mesh: FloatArray
@@ -67,7 +67,7 @@ class Window:
         return cls(mesh, obscure(white, mesh[None], "black-out", strength=0)[..., 0] == 0, scale)
 
     def cut(self, rgb: UInt8Images, *, grey: bool = False) -> UInt8Images:
-        """Return registered pictures (n, 320, 256, 3) at the window's scale, with nothing outside it."""
+        """Return registered images (n, 320, 256, 3) cropped to the window, at its scale."""
         height, width = self.inside.shape
         small = np.stack([crop(face, _shrink(self.scale), width, height) for face in rgb])
         if grey:
@@ -84,7 +84,7 @@ class Window:
         seeds: int | Sequence[int] = 0,
         **options: Any,
     ) -> UInt8Images:
-        """Return cut pictures obscured by an ad hoc method, and cut again: black-out reaches further."""
+        """Return cropped images obscured by an ad hoc method and cropped again: black-out reaches further."""
         seed = np.broadcast_to(seeds, len(images)).tolist()
         made = np.stack(
             [
@@ -96,20 +96,20 @@ class Window:
         return made
 
     def pixels(self, images: UInt8Images) -> NDArray[np.float32]:
-        """Return the pixels inside, (n, p) of grey pictures and (n, 3p) of others."""
+        """Return the pixels inside the window: (n, p) of grey images, (n, 3p) of colour images."""
         values = images[:, self.inside]  # (n, p, 3)
         grey = (values[..., :1] == values).all()
         return (values[..., 0] if grey else values.reshape(len(values), -1)).astype(np.float32)
 
     def images(self, pixels: FloatArray) -> UInt8Images:
-        """Return pixels (n, p) or (n, 3p) as pictures."""
+        """Return pixels (n, p) or (n, 3p) as images."""
         made = np.full((len(pixels), *self.inside.shape, 3), BACKGROUND_GREY, np.uint8)
         values = pixels.reshape(len(pixels), int(self.inside.sum()), -1)
         made[:, self.inside] = np.clip(values, 0, 255).round().astype(np.uint8)
         return made
 
     def codes(self, who: Recogniser, images: UInt8Images) -> NDArray[Any]:
-        """Return what a recogniser makes of pictures; equal ones are looked at once."""
+        """Return a recogniser's embeddings of images; equal images are embedded once."""
         seen: dict[bytes, int] = {}
         which = [seen.setdefault(face.tobytes(), len(seen)) for face in images]
         _, first = np.unique(which, return_index=True)
@@ -142,7 +142,7 @@ def eigenfaces(training: FloatArray, *, keep: int | float = 0.95, mahalanobis: b
     """
     psi, axes, variance = principal_components(training, keep=keep)
     axes = axes / np.sqrt(variance)[:, None] if mahalanobis else axes  # (m', d)
-    if not len(axes):  # the same picture again and again: there is nothing to tell people by
+    if not len(axes):  # all images are equal: people cannot be distinguished
         return lambda gallery, subjects: lambda probes: np.zeros((len(probes), len(gallery)))
 
     def train(gallery: NDArray[Any], subjects: NDArray[Any]) -> Match:

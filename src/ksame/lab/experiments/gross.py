@@ -2,7 +2,7 @@
 
 Galleries and probes are different photos of the same people, one neutral and one smiling. Rates are in
 percent, means over five random choices of who trains the eigenspace; networks of today look at the first.
-Pixels are those of a picture in which a face is 64 across, near the papers' 81 x 92 [G5 5.1].
+Pixels are those of an image in which a face is 64 px wide, near the papers' 81 x 92 [G5 5.1].
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _figure_6(title: str, table: pd.DataFrame, lab: GrossSetup) -> Figure:
 
 
 def _describe_6(table: pd.DataFrame, lab: GrossSetup) -> str:
-    """Say what holds, what leaks, and what is still told."""
+    """Summarise the guarantee, the leakage and the preserved expression."""
     at = table.set_index(["method", "level"])
     best = max((net.name for net in lab.networks), key=lambda who: table[who].to_numpy()[0])
     mine, network, told = at["rank-1"], at[best], at["expression"]
@@ -158,11 +158,11 @@ def _describe_6(table: pd.DataFrame, lab: GrossSetup) -> str:
         f" {network['original', 0]:.0f}, {network['pixelation', 9]:.0f} and {network['pixelation', 15]:.0f},"
         f" {network['blur', 14]:.0f} and {network['blur', 25]:.0f} %. The paper has almost all of them at"
         " the first"
-        f" of these levels and 70 % at the second. Expressions are told in {told['original', 0]:.0f} % of the"
-        f" originals; at k = {most} in {told['k-Same', most]:.0f} % after k-Same and in"
+        f" of these levels and 70 % at the second. Expressions are found in {told['original', 0]:.0f} % of"
+        f" the originals; at k = {most} in {told['k-Same', most]:.0f} % after k-Same and in"
         f" {told[kept, most]:.0f} %"
         " after k-Same-Select. The paper finds a rise after k-Same-Select too, but in such a test the same"
-        " picture is learnt and asked. With the copies of a face kept in one fold it is"
+        " image is in training and test set. With the copies of a face kept in one fold it is"
         f" {apart[kept, most]:.0f} %, and {apart['k-Same', most]:.0f} % after k-Same."
     )
 
@@ -185,7 +185,7 @@ def _describe_bound(table: pd.DataFrame, lab: GrossSetup) -> str:
 
 
 def figures_5_6(data: ExperimentData) -> ExperimentResult:
-    """k-Same and k-Same-M: recognition, and expression told [G6 fig. 5-6]."""
+    """k-Same and k-Same-M: recognition and expression classification [G6 fig. 5-6]."""
     lab = GrossSetup.of(data)
     draws = random_splits(lab, share=0.3, apart=True)
     known = gallery_codes(lab, lab.cut[draws[0].gallery])
@@ -222,7 +222,7 @@ def _deidentify_by_expression(lab: GrossSetup, make: MakeCallback, level: int) -
         made = make(rows, level, SEED)
         images[rows], groups[rows] = made.images, made.groups + which * len(lab.cut)
     if len(np.unique(groups)) == len(groups):
-        # nobody shares a face: here a person's own other photo, with the other label, is what would mislead
+        # faces are not shared: here a person's own other photo, with the other label, would mislead
         _, groups = np.unique(lab.subjects, return_inverse=True)
     return DeidentifiedFaces(images, groups)
 
@@ -246,7 +246,7 @@ def _figure_5(title: str, table: pd.DataFrame, curves: Mapping[str, FloatArray],
     by_blur.plot(kinds[2]["level"], kinds[2]["expression"], "C3.-", label="blur")
     for ax in (by_k, by_blur):
         ax.axhline(table["expression"].iloc[0], color="k", linewidth=0.8, label="original")
-        ax.set(ylabel="expressions told right (RBF SVM, %)", ylim=(40, 102))
+        ax.set(ylabel="expressions classified correctly (RBF SVM, %)", ylim=(40, 102))
     for ax in (rank1, by_k):
         ax.set_xticks(kinds[0]["level"])
         ax.set_xlabel("k (people behind each face)")
@@ -267,12 +267,12 @@ def _describe_5(table: pd.DataFrame, lab: GrossSetup) -> str:
     return (
         f"{_describe_bound(table, lab)} Over all k eigenfaces names {pixel['rank-1']:.1f} % after k-Same and"
         f" {model['rank-1']:.1f} % after k-Same-M (the paper: k-Same is slightly lower). Expressions are"
-        " told in"
+        " classified in"
         f" {means['expression']['original']:.0f} % of the originals, and on average over the levels in"
         f" {pixel['expression']:.0f} % after k-Same, {model['expression']:.0f} % after k-Same-M and"
         f" {blur['expression']:.0f} % after blur (the paper: k-Same-M slightly above k-Same, both far above"
         " blur)."
-        " But there the same picture is learnt and asked, and a person's other photo misleads. With all that"
+        " But there one image is in training and test set, and a person's other photo misleads. With all that"
         f" belongs together in one fold, and k up to {most}, it is {apart['original']:.0f} % of the"
         " originals,"
         f" {apart['k-Same']:.0f} % after k-Same, {apart['k-Same-M']:.0f} % after k-Same-M and"
@@ -315,12 +315,12 @@ def figure_8(data: ExperimentData) -> ExperimentResult:
 
 
 def _pixelate_face(lab: GrossSetup, images: UInt8Images, p: int) -> UInt8Images:
-    """Return pictures in blocks of p pixels where a face has 64."""
+    """Return images pixelated in blocks of p pixels where a face has 64."""
     return lab.window.altered(images, "pixelate", strength=FACE_WIDTH_PX / p) if p else images
 
 
 def _imitate(lab: GrossSetup, images: UInt8Images, what: Degradation) -> UInt8Images:
-    """Return pictures degraded as the attacker thinks that the probes were [G6 6.2.1]."""
+    """Return images degraded as the attacker assumes of the probes [G6 6.2.1]."""
     return np.stack([apply_degradation(what, face, lab.window.mesh[None]) for face in images])
 
 

@@ -194,7 +194,7 @@ def cross_validated_accuracy(
     y : (n,) bool
         The class of the person behind each face.
     groups : (n,)
-        Faces of one group are in one fold. If they may be in several, the same picture is learnt and asked.
+        Faces of one group are in one fold; otherwise the same image would be in training and test set.
     seed : int
         Of the folds.
     rbf : bool
@@ -228,7 +228,7 @@ def _svm(known: FloatArray, y: NDArray[np.bool_], unknown: FloatArray) -> NDArra
 def classification_accuracy(
     lab: GrossSetup, level: DeidentifiedFaces, y: NDArray[np.bool_], seed: int, *, rbf: bool = False
 ) -> tuple[float, float]:
-    """Return the accuracy with folds as in the paper, and with folds that share no picture."""
+    """Return the accuracy with folds as in the paper, and with folds that share no image."""
     x = lab.window.pixels(level.images)
     return (
         cross_validated_accuracy(x, y, np.arange(len(x)), seed=seed, rbf=rbf),

@@ -250,7 +250,7 @@ def _describe_15(table: pd.DataFrame, lab: NewtonSetup) -> str:
         f" {noise[NAIVE][0.45]:.0f} and {noise[NAIVE][0.68]:.0f} % (the paper: 23 and 1 %), and reverse"
         f" {noise[REVERSE][0.68]:.0f} % at 68 % (the paper: 70 %): a recogniser that learns its axes from"
         " noisy"
-        " pictures overlooks the noise. With the other photo of each person, parrot recognition at 68 % noise"
+        " images is robust to noise. With the other photo of each person, parrot recognition at 68 % noise"
         f" names {mine[0.68]:.0f} % by eigenfaces and {network[0.68]:.0f} % by {who}, which learns nothing"
         " from"
         " the gallery."

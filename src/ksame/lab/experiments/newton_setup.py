@@ -20,7 +20,7 @@ from ksame.lab.experiments.face_images import (
 from ksame.methods.obscure.method import draw_synthetic_faces
 
 SEED = 2003
-FACE_WIDTH_PX = 99.0  # px across a face: the paper's pictures are 99 wide [N 5.1]
+FACE_WIDTH_PX = 99.0  # width of a face: the paper's images are 99 px wide [N 5.1]
 SAME_PHOTO, OTHER_PHOTO = "same photo", "other photo"
 
 
@@ -46,7 +46,7 @@ class NewtonSetup(NamedTuple):
         return float(cmc_percent(eigenfaces(known), known, unknown, self.subjects)[0])
 
     def seen(self, images: UInt8Images) -> list[NDArray[Any]]:
-        """Return what each network makes of pictures."""
+        """Return each network's embeddings of images."""
         return [self.window.codes(who, images) for who in self.networks]
 
     def by_networks(

@@ -94,13 +94,13 @@ def detection(data: ExperimentData) -> ExperimentResult:
     for ax, column in zip(panels, ours, strict=True):
         lines(ax, obscured, column, column.replace("ours:", "found by"), x="level", x_unit=level, bound=False)
     last = table[table["level"] == len(LEVELS["blur"])].set_index("method")[ours]
-    told = ", ".join(f"{m} {last.loc[m].min():.0f}-{last.loc[m].max():.0f} %" for m in LEVELS)
+    figures = ", ".join(f"{m} {last.loc[m].min():.0f}-{last.loc[m].max():.0f} %" for m in LEVELS)
     return ExperimentResult(
         "Face detection after ad hoc methods [S fig. 2.2]",
         table,
         drawing,
         f"Faces still found at the strongest level, by the worst and the best of {len(ours)} detectors:"
-        f" {told}. The thesis finds that blur hardly matters and that pixelation, noise, threshold and"
+        f" {figures}. The thesis finds that blur hardly matters and that pixelation, noise, threshold and"
         " black-out hide faces as they get stronger; it draws curves and states no numbers. Its detectors"
         f" (Haar, HOG, MTCNN) are older than ours. {len(some)} photos were searched.",
     )
@@ -173,7 +173,7 @@ def encode(space: AppearanceSpace, faces: FaceSet) -> FloatArray:
 
 
 class _PhotoFace(NamedTuple):
-    """A photo and where its face is; and the face's own picture, which is the photo if nothing was set in."""
+    """A photo with the position of its face, and the image of the face alone."""
 
     photo: UInt8Image
     points: FloatArray
@@ -325,7 +325,7 @@ def _measure_rates(
 def _codes(
     look: Callable[[int], _PhotoFace], people: int, who: Mapping[str, Recogniser], views: Sequence[CropView]
 ) -> dict[tuple[str, CropView], NDArray[Any]]:
-    """Return what each recogniser makes of each view of each person's photo; pictures are not kept."""
+    """Return each recogniser's embeddings of each view of each person's photo; images are not kept."""
 
     def one(row: int) -> dict[tuple[str, CropView], NDArray[Any]]:
         seen = look(row)

@@ -23,9 +23,7 @@ from ksame.io.sources import ImageInput, find_sources
 from ksame.render.portrait import Surrogate, draw_portrait
 from ksame.spaces.appearance import AppearanceSpace, ReconstructionError, measure_reconstruction
 
-MIN_FACES = (
-    30  # faces: of fewer, each is so large a part of the model that its pictures would show real people
-)
+MIN_FACES = 30  # of fewer, each has such a weight in the model that its images would show real people
 MODE_DEVIATIONS = 2.5  # standard deviations to either side at which a mode is shown
 
 
@@ -92,7 +90,7 @@ def train_appearance_model(
     UsageError
         If the model could not be written there.
     CannotGuarantee
-        If there are so few faces that the model's pictures would show real people.
+        If there are so few faces that the model would reproduce real people.
     """
     out = Path(output)
     if out.suffix != ".npz" or out.is_dir() or not out.parent.is_dir():
@@ -104,7 +102,7 @@ def train_appearance_model(
         raise CannotGuarantee(f"A model needs at least {MIN_FACES} photos with a face. Got {len(rows)}.")
     held, failures = _held_out(len(rows)), found.failures
     faces = found.faces[np.concatenate([rows[~held], rows[held]])]
-    del found  # the pictures of a large set fill the memory: one copy is enough, slices of it cost nothing
+    del found  # the images of a large set fill the memory: keep one copy, of which slices are views
     tell, seen = context.progress, int((~held).sum())
     tell("training", 0, 2)
     error = measure_reconstruction(AppearanceSpace.fit(faces[:seen]), faces[seen:])
@@ -171,8 +169,8 @@ img { max-width: 100% }
 <p>$summary</p>
 <h2>What the first components do</h2>
 <p>The mean face is in the middle of each row; to either side one component alone is changed by up to $far
-standard deviations. Nobody has these faces.</p>
-<img alt="Faces of nobody: the first components of shape and of texture" src="data:image/png;base64,$image">
+standard deviations. These faces are synthetic.</p>
+<img alt="Synthetic faces: the first components of shape and of texture" src="data:image/png;base64,$image">
 <h2>Keep it as you keep the photos</h2>
 <p>A model is made of its photos. Each face in it can be drawn again, the better the fewer there were:
 publish a model only if you may publish the photos.</p>

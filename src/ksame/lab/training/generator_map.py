@@ -54,7 +54,7 @@ class LearntMap:
         """Say it in a sentence."""
         parts = ", ".join(f"{name} {value:.2f}" for name, value in self.attributes.items())
         return (
-            f"Learnt from {self.faces} faces that nobody has. Of the variance of styles {self.styles:.0%} can"
+            f"Learnt from {self.faces} synthetic faces. Of the variance of styles {self.styles:.0%} can"
             f" be read off a face that was not among them (R2); of attributes follows from styles: {parts}."
         )
 
@@ -142,7 +142,7 @@ def _draw_and_measure(
         if progress:
             progress("drawing faces", done + start + len(some), total)
     if sum(len(part.codes) for part in parts) < 0.5 * len(codes):
-        raise CannotGuarantee("In most pictures of this generator no face is found: it does not draw faces.")
+        raise CannotGuarantee("No face is found in most images of this generator: use a generator of faces.")
     return Samples(*map(np.concatenate, zip(*parts, strict=True)))
 
 
@@ -164,13 +164,13 @@ def learn_map(samples: Samples, generator: ImageGenerator, *, worn: FloatArray |
     rest = Samples(*(part[held] for part in samples))
     space = _fit(some, generator, worn)
     styles = _r2(rest.codes, space.mean + space.whiten(rest.read) @ space.down @ space.up)
-    told = space.predict_attributes(rest.codes)
-    follow = {name: _r2(rest.attributes[:, i], told[:, i]) for i, name in enumerate(ATTRIBUTES)}
+    predicted = space.predict_attributes(rest.codes)
+    follow = {name: _r2(rest.attributes[:, i], predicted[:, i]) for i, name in enumerate(ATTRIBUTES)}
     return LearntMap(_fit(samples, generator, worn), n, styles, follow)
 
 
-def _r2(true: FloatArray, told: FloatArray) -> float:
-    return float(1 - ((true - told) ** 2).sum() / max(((true - true.mean(axis=0)) ** 2).sum(), 1e-12))
+def _r2(true: FloatArray, predicted: FloatArray) -> float:
+    return float(1 - ((true - predicted) ** 2).sum() / max(((true - true.mean(axis=0)) ** 2).sum(), 1e-12))
 
 
 def _fit(samples: Samples, generator: ImageGenerator, worn: FloatArray | None) -> GeneratorSpace:

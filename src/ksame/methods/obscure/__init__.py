@@ -112,19 +112,15 @@ def obscure(
     >>> photo = np.full((320, 256, 3), 90, np.uint8)
     >>> obscure(photo, np.zeros((0, 468, 2)), "blur").tobytes() == photo.tobytes()
     True
-    >>> print(NO_GUARANTEE)
-    No guarantee: nothing is promised about recognition.
     """
     if method not in METHODS:
         raise UsageError(f"method must be one of {', '.join(METHODS)}. Got {method!r}.")
-    out, meshes = _checked(rgb, points)
-    given = _checked_donors(donors, method, amount := METHODS[method].amount(strength))
+    out, meshes = _check_photo(rgb, points)
+    given = _check_donors(donors, method, amount := METHODS[method].amount(strength))
     seed = int(np.random.default_rng(rng).integers(2**63))
     done = np.zeros(out.shape[:2], bool)
     for row, mesh in enumerate(meshes):
-        matrix, piece = to_frame(mesh), bounding_slices(grow_mesh(mesh, CROP_MARGIN), out.shape)
-        if not np.linalg.det(matrix[:, :2]) > 1e-9:  # regions would be empty and cover nothing
-            raise UsageError(f"The points of face {row} are not a valid mesh: left and right are swapped.")
+        matrix, piece = _frame_matrix(mesh, row), bounding_slices(grow_mesh(mesh, CROP_MARGIN), out.shape)
         if not out[piece].size:
             continue  # the face is not in the photo
         points_in_piece = mesh - np.array([piece[1].start, piece[0].start])
@@ -140,7 +136,15 @@ def obscure(
     return out
 
 
-def _checked(rgb: UInt8Image, points: ArrayLike) -> tuple[UInt8Image, FloatArray]:
+def _frame_matrix(mesh: FloatArray, row: int) -> FloatArray:
+    """Return the matrix from the photo to the frame, checked: degenerate regions would cover nothing."""
+    matrix = to_frame(mesh)
+    if not np.linalg.det(matrix[:, :2]) > 1e-9:
+        raise UsageError(f"The points of face {row} are not a valid mesh: left and right are swapped.")
+    return matrix
+
+
+def _check_photo(rgb: UInt8Image, points: ArrayLike) -> tuple[UInt8Image, FloatArray]:
     """Return a copy of the photo and the meshes, checked."""
     photo, meshes = np.asarray(rgb), np.asarray(points, dtype=np.float64)
     if photo.dtype != np.uint8 or photo.ndim != 3 or photo.shape[2] != 3:
@@ -152,7 +156,7 @@ def _checked(rgb: UInt8Image, points: ArrayLike) -> tuple[UInt8Image, FloatArray
     return photo.copy(), meshes
 
 
-def _checked_donors(donors: UInt8Image | None, method: str, amount: float) -> UInt8Image:
+def _check_donors(donors: UInt8Image | None, method: str, amount: float) -> UInt8Image:
     """Return the checked donors; there is no default, because parts of real faces identify people."""
     shape = (FRAME.height, FRAME.width, 3)
     given = np.zeros((0, *shape), np.uint8) if donors is None else np.asarray(donors)

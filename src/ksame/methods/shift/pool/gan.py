@@ -157,26 +157,19 @@ def train(
     """
     _check_training(x, c, loss, conditioning)
     x, c = x.astype(np.float32), c.astype(np.float32)
-    source, q = np.random.default_rng(rng), c.shape[1]
-    aux = conditioning == "auxiliary"
+    source, q, aux = np.random.default_rng(rng), c.shape[1], conditioning == "auxiliary"
     g = kept = Net.start(source, noise + q, x.shape[1])
     d = Net.start(source, x.shape[1] + (0 if aux else q), 1 + (q if aux else 0))
     betas = (0.5, 0.999) if loss == "wgan-gp" else (0.0, 0.9)  # [S 8.4.2]: Adam, RMSProp
     down_g, down_d = (
         AdamOptimiser(n, rate, *betas) for n, rate in zip((g, d), LEARNING_RATES[loss], strict=True)
     )
-
-    def noise_and_c() -> FloatArray:
-        drawn = c[source.integers(len(c), size=batch)]  # c ~ p_data(c) (8.2)
-        z = source.random((batch, noise), dtype=np.float32) * 2 - 1
-        return np.hstack([z, drawn])
-
     for step in range(steps):
         for _ in range(D_STEPS):
-            rows, zc = source.integers(len(x), size=batch), noise_and_c()
+            rows, zc = source.integers(len(x), size=batch), _draw_noise(c, batch, noise, source)
             d = down_d.step(d, _d_gradient(d, loss, aux, x[rows], c[rows], g(zc), zc[:, noise:], source))
             d = _clipped(d) if loss == "wgan" else d
-        zc = noise_and_c()
+        zc = _draw_noise(c, batch, noise, source)
         g = down_g.step(g, _g_gradient(g, d, loss, aux, zc, zc[:, noise:]))
         keep = min(AVERAGE_DECAY, step / (step + 10))  # the initial weights are forgotten quickly
         kept = Net(*(keep * old + (1 - keep) * new for old, new in zip(kept, g, strict=True)))
@@ -186,11 +179,17 @@ def train(
 
 
 def _check_training(x: FloatArray, c: FloatArray, loss: str, conditioning: str) -> None:
-    """Refuse a loss or a conditioning that there is not, and codes without conditions."""
+    """Check the training set and the choices of ``train``."""
     if loss not in get_args(Loss) or conditioning not in get_args(Conditioning):
         raise UsageError(f"Unknown loss {loss!r} or conditioning {conditioning!r}.")
     if x.ndim != 2 or c.ndim != 2 or len(x) != len(c) or not len(x):
         raise UsageError(f"Codes (n, d) need conditions (n, q). Got {x.shape} and {c.shape}.")
+
+
+def _draw_noise(c: FloatArray, batch: int, noise: int, rng: np.random.Generator) -> FloatArray:
+    """Draw a batch of noise with conditions c ~ p_data(c) (8.2), (batch, noise + q)."""
+    drawn = c[rng.integers(len(c), size=batch)]
+    return np.hstack([rng.random((batch, noise), dtype=np.float32) * 2 - 1, drawn])
 
 
 def _d_gradient(
