@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from ksame.core.boxes import Boxes
+from ksame.core.boxes import Boxes, suppress
 from ksame.core.errors import UsageError
 from ksame.models import detectors as module
 from ksame.models import weights
-from ksame.models.detectors import DETECTORS, detect, detect_second, residual, suppress
+from ksame.models.detectors import DETECTORS, detect, detect_second, residual
 
 boxes = st.lists(st.tuples(*[st.integers(0, 20)] * 2, *[st.integers(1, 15)] * 2), max_size=12)
 
