@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from ksame.core.boxes import Boxes
+from ksame.core.boxes import NMS_IOU, Boxes, suppress
 from ksame.core.errors import UsageError
 from ksame.models import detectors as module
 from ksame.models import weights
-from ksame.models.detectors import DETECTORS, detect, detect_second, residual, suppress
+from ksame.models.detectors import DETECTORS, detect, detect_second, residual
 
 boxes = st.lists(st.tuples(*[st.integers(0, 20)] * 2, *[st.integers(1, 15)] * 2), max_size=12)
 
@@ -42,7 +42,7 @@ def overlap(a: np.ndarray, b: np.ndarray) -> float:
 def test_suppress_is_its_twin(raw, data):
     xyxy = np.array([(x, y, x + w, y + h) for x, y, w, h in raw], float).reshape(-1, 4)
     score = np.array(data.draw(st.permutations(range(len(raw)))), float)
-    assert suppress(xyxy, score).tolist() == oracles.suppress(xyxy, score, module.NMS_IOU)
+    assert suppress(xyxy, score).tolist() == oracles.suppress(xyxy, score, NMS_IOU)
 
 
 @given(st.integers(5, 12), st.integers(5, 12), st.integers(0, 3), st.data())
@@ -95,7 +95,7 @@ def test_a_batch_of_images_gives_each_what_it_gives_alone(detector):
     found, row = look_at_all(batch, least=0.4)
     for i, image in enumerate(images):
         alone, mine = look(image, least=0.4), found[row == i]
-        mine = mine[module.suppress(mine.xyxy, mine.score)]
+        mine = mine[suppress(mine.xyxy, mine.score)]
         assert len(alone) == len(mine) == 1
         np.testing.assert_allclose(mine.xyxy, alone.xyxy, atol=0.01)
         np.testing.assert_allclose(mine.five, alone.five, atol=0.01)

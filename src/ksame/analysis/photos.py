@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ksame.analysis.search import Effort, search
 from ksame.core.arrays import FloatArray
-from ksame.core.boxes import Boxes
+from ksame.core.boxes import Boxes, is_explained
 from ksame.core.checkpoint import file_stamp
 from ksame.core.context import Context
 from ksame.core.errors import Failure, InputError
@@ -28,7 +28,6 @@ from ksame.core.geometry import (
 )
 from ksame.io.photos import read_pixels
 from ksame.io.sources import Source
-from ksame.models.detectors import is_explained
 from ksame.models.landmarks import predict_meshes
 
 # Below this many pixels between the eyes a registered face is a smear that says little of anyone.

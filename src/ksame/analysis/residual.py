@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from ksame.analysis.tracking.propagate import is_same_face, mesh_box
 from ksame.core.arrays import FloatArray
-from ksame.core.boxes import Boxes
+from ksame.core.boxes import Boxes, is_explained
 from ksame.core.geometry import crop
-from ksame.models.detectors import DETECTORS, is_explained, residual, resize_image
+from ksame.models.detectors import DETECTORS, residual, resize_image
 from ksame.models.landmarks import predict_meshes
 
 __all__ = ["grow_boxes", "residual_faces"]

@@ -17,17 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ksame.core.arrays import FloatArray, IntArray
-from ksame.core.boxes import Boxes
-from ksame.models.detectors import (
-    NMS_IOU,
-    centerface_images,
-    detect,
-    intersection,
-    is_explained,
-    largest_first,
-    suppress,
-    yunet_images,
-)
+from ksame.core.boxes import NMS_IOU, Boxes, intersection, is_explained, largest_first, suppress
+from ksame.models.detectors import centerface_images, detect, yunet_images
 
 __all__ = ["Effort", "search", "visible_faces"]
 
@@ -149,7 +140,7 @@ def visible_faces(rgb: Image, known: ArrayLike) -> Boxes:
     rgb : (h, w, 3) uint8
         What would be published.
     known : (m, 4) array
-        Boxes within which faces were replaced or covered; see ``detect.explained``.
+        Boxes within which faces were replaced or covered; see ``ksame.core.boxes.is_explained``.
     """
     boxes = np.asarray(known, dtype=np.float64).reshape(-1, 4)
     certain = Boxes.join([detect(rgb, detector=name, turned=True) for name in ("yunet", "centerface")])

@@ -64,8 +64,8 @@ def run(
     """Make a certified release from photos or videos."""
     began = time.monotonic()
     given = {name: value for name, value in options.items() if value is not None and value != []}
-    media, chosen, published = _choose(inputs, method, publish, accept_no_guarantee, given)
-    judges = _parse_verifiers(verifiers, chosen)
+    judges = _parse_verifiers(verifiers)
+    media, chosen, published = _choose(inputs, method, publish, accept_no_guarantee, judges, given)
     fixed: dict[str, Any] = {"jobs": jobs, "engine": engine, "verifiers": judges}
     if resume and not overwrite and (output / CERTIFICATE).is_file():
         raise UsageError(f"There is nothing to resume: {output} is finished.")
@@ -85,8 +85,7 @@ def run(
             release = as_written(release, checked)
     except KSameError as error:
         # What was found is kept where trying again makes sense: on a full disk, or when resuming.
-        useless = error.exit_code != 1 or isinstance(error, WeightsError)
-        if checkpoint and not resume and useless:
+        if checkpoint and not resume and (error.exit_code != 1 or isinstance(error, WeightsError)):
             checkpoint.remove()
         raise
     if checkpoint:
@@ -96,7 +95,12 @@ def run(
 
 
 def _choose(
-    inputs: list[Path], method: str | None, publish: str | None, accepted: bool, options: dict[str, Any]
+    inputs: list[Path],
+    method: str | None,
+    publish: str | None,
+    accepted: bool,
+    judges: tuple[str, ...],
+    options: dict[str, Any],
 ) -> tuple[list[Medium], Method[Any], Output]:
     """Return inputs, method and output with their options, or say before any work what does not fit."""
     media = find_media(inputs)
@@ -105,15 +109,15 @@ def _choose(
         raise UsageError(
             f"{chosen.name} guarantees nothing: give --accept-no-guarantee too, or leave out --method."
         )
+    if judges and not chosen.uses_verifiers:
+        raise UsageError(f"{chosen.name} asks no verifiers: leave out --verifiers.")
     return route(media, chosen, publish, options)
 
 
-def _parse_verifiers(names: str | None, method: Method[Any]) -> tuple[str, ...]:
+def _parse_verifiers(names: str | None) -> tuple[str, ...]:
     """Return the recognisers that are named, or say which there are; none: those of the run."""
     if names is None:
         return ()
-    if not method.uses_verifiers:
-        raise UsageError(f"{method.name} asks no verifiers: leave out --verifiers.")
     chosen = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     for name in chosen or ("",):
         if name not in RECOGNISERS:

@@ -14,8 +14,8 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ksame.core.arrays import FloatArray, IntArray
-from ksame.core.boxes import Boxes
+from ksame.core.arrays import IntArray
+from ksame.core.boxes import Boxes, is_explained, largest_first, suppress
 from ksame.core.errors import UsageError
 from ksame.core.geometry import crop
 from ksame.models.runtime import infer, infer_images
@@ -27,13 +27,9 @@ __all__ = [
     "detect",
     "detect_in_tiles",
     "detect_second",
-    "intersection",
-    "is_explained",
-    "largest_first",
     "residual",
     "resize_image",
     "rotate_boxes_back",
-    "suppress",
     "two_pass_detect",
     "yunet",
     "yunet_images",
@@ -42,7 +38,6 @@ __all__ = [
 
 COARSE_SIDE_PX = 320  # px: the longest side of the pass that finds the largest faces
 TILE_OVERLAP_PX = 48  # px: by which parts of a photo that are searched one by one overlap
-NMS_IOU = 0.4  # intersection over union from which two boxes are one face
 
 
 def detect(
@@ -93,11 +88,6 @@ def detect(
     return largest_first(found)
 
 
-def largest_first(found: Boxes) -> Boxes:
-    """Return the faces by the area of their boxes."""
-    return found[np.argsort(-_area(found.xyxy), kind="stable")]
-
-
 def detect_second(rgb: NDArray[np.uint8]) -> Boxes:
     """Return the faces that another detector than the usual one sees."""
     return detect(rgb, detector="blazeface")
@@ -129,53 +119,6 @@ def residual(
     """
     found = detect(rgb, detector=detector, turns=turns, wide=wide)
     return found[~is_explained(found.xyxy, np.asarray(covered, dtype=np.float64).reshape(-1, 4))]
-
-
-def is_explained(xyxy: FloatArray, covered: FloatArray) -> NDArray[np.bool_]:
-    """Return which faces (n, 4) a covered box (m, 4) explains: see ``residual``."""
-    centre = (xyxy[:, None, :2] + xyxy[:, None, 2:]) / 2  # (n, 1, 2)
-    holds = ((covered[:, :2] <= centre) & (centre <= covered[:, 2:])).all(axis=2)  # (n, m)
-    share = intersection(xyxy, covered) / _area(xyxy)[:, None]
-    return np.asarray((holds & (share > 0.5)).any(axis=1))
-
-
-def suppress(
-    xyxy: FloatArray, score: FloatArray, *, overlap: float = NMS_IOU, nested: bool = False
-) -> NDArray[np.intp]:
-    """Return the rows to keep, best first: greedy non-maximum suppression.
-
-    Besides boxes of a high intersection over union, a box that lies within a better one (or the other
-    way round) by nine tenths goes as well, unless ``nested`` ones are kept: passes at different scales
-    see one face that way.
-
-    Examples
-    --------
-    >>> suppress(np.array([[0, 0, 10, 10], [1, 0, 11, 10], [30, 0, 40, 10.0]]), np.array([0.7, 0.9, 0.8]))
-    array([1, 2])
-    """
-    order = np.argsort(-score, kind="stable")
-    area, keep = _area(xyxy), []
-    while order.size:
-        best, order = order[0], order[1:]
-        keep.append(best)
-        common = intersection(xyxy[[best]], xyxy[order])[0]
-        same = common > overlap * (area[best] + area[order] - common)
-        within = common > 0.9 * np.minimum(area[best], area[order])
-        order = order[~(same if nested else same | within)]
-    return np.array(keep, dtype=np.intp)
-
-
-def _area(xyxy: FloatArray) -> FloatArray:
-    area: FloatArray = np.maximum(xyxy[:, 2:] - xyxy[:, :2], 1e-9).prod(axis=1)
-    return area
-
-
-def intersection(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the common area (n, m) of boxes (n, 4) and (m, 4)."""
-    low = np.maximum(a[:, None, :2], b[None, :, :2])
-    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
-    common: FloatArray = np.clip(high - low, 0, None).prod(axis=2)
-    return common
 
 
 def resize_image(rgb: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:

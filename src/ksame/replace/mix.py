@@ -73,16 +73,17 @@ def mix(
     ([1.0, 1.0], 'k-anonymity')
     """
     x = as_codes(codes, len(partition.labels))
+    subject = subject_index(partition.subjects, len(x))
     if random_weights is not None:
         if weights is not None:
             raise UsageError("Give weights or random_weights, not both.")
-        weights = _draw_weights(partition, random_weights, np.random.default_rng(rng))
+        weights = _draw_weights(partition, subject, random_weights, np.random.default_rng(rng))
     notes: tuple[str, ...] = ()
     if at_risk is not None:
         weights, stuck = risk_weights(x, partition, at_risk, weights=weights, beta=beta, rounds=rounds)
         if len(stuck):
             notes = (f"{len(stuck)} of {len(x)} faces stayed at risk of recognition at any weight",)
-    subject, group, w = _weights_per_subject(partition, weights)
+    group, w = _weights_per_subject(partition, subject, weights)
     mixed = row_means(row_means(x, subject), group, w).astype(x.dtype)  # (groups, d)
     refuse_real_faces(mixed, x)
     return mixed[partition.labels], Guarantee("k-anonymity", partition.k, partition.bound, assumptions=notes)
@@ -124,7 +125,8 @@ def risk_weights(
     if not (0 < beta < 1 and rounds >= 1):
         raise UsageError(f"beta must be in (0, 1) and rounds at least 1. Got {beta} and {rounds}.")
     x = as_codes(codes, len(partition.labels))
-    subject, _, w = _weights_per_subject(partition, weights)
+    subject = subject_index(partition.subjects, len(x))
+    _, w = _weights_per_subject(partition, subject, weights)
     means = row_means(x, subject)
     stuck: list[IntArray] = []
 
@@ -146,11 +148,10 @@ def risk_weights(
 
 
 def _weights_per_subject(
-    partition: Partition, weights: ArrayLike | None
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return each face's subject (n,), each subject's group (m,) and weight (m,), summing to 1 per group."""
+    partition: Partition, subject: IntArray, weights: ArrayLike | None
+) -> tuple[IntArray, FloatArray]:
+    """Return each subject's group (m,) and weight (m,), which sum to 1 in each group."""
     n = len(partition.labels)
-    subject = subject_index(partition.subjects, n)
     given = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     if given.shape != (n,) or not np.isfinite(given).all() or given.min() < 0:
         raise UsageError(f"weights must be {n} finite numbers of at least 0, one per face.")
@@ -162,10 +163,12 @@ def _weights_per_subject(
             f"One subject would have more than {MAX_WEIGHT_SHARE:.0%} of a mixed face, or all weights of a"
             " group are 0: give weights that differ less."
         )
-    return subject, group, w / total
+    return group, w / total
 
 
-def _draw_weights(partition: Partition, delta: float, rng: np.random.Generator) -> FloatArray:
+def _draw_weights(
+    partition: Partition, subject: IntArray, delta: float, rng: np.random.Generator
+) -> FloatArray:
     """Draw weights (n,) from (mean - delta, mean + delta), the same for all photos of a subject."""
     limit = 0.8 / float(partition.people.max())  # keeps every weight below MAX_WEIGHT_SHARE
     if not 0 < delta <= limit:
@@ -173,6 +176,5 @@ def _draw_weights(partition: Partition, delta: float, rng: np.random.Generator) 
             f"random_weights must be above 0 and at most {limit:.3g}, which is 0.8 of the mean weight in"
             f" the largest group. Got {delta}."
         )
-    subject = subject_index(partition.subjects, len(partition.labels))
     drawn = rng.uniform(-delta, delta, size=int(subject.max()) + 1)[subject]
     return drawn + (1 / partition.people)[partition.labels]

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from ksame.analysis.tracking.observations import FrameLike
 from ksame.analysis.tracking.propagate import RGB, Grey
-from ksame.core.boxes import Boxes
+from ksame.core.boxes import Boxes, suppress
 from ksame.core.parallel import prefetch, prefetch_count, submit
 from ksame.models.detectors import (
     DETECTORS,
     detect_in_tiles,
     resize_image,
     rotate_boxes_back,
-    suppress,
     two_pass_detect,
 )
 
