@@ -35,7 +35,7 @@ def test_the_claim_names_what_is_outside():
     claim = Guarantee("k-anonymity", 5, 0.2, scope="head")
     for word in ("placement", "neck", "clothes", "hair beyond"):
         assert word in str(claim)
-    assert "docs/guarantees/heads.md" in claim.proof
+    assert "docs/explanation/guarantees/heads.md" in claim.proof
 
 
 @pytest.mark.parametrize("scale", [0.2, 1.0, 3.7])
@@ -131,7 +131,7 @@ def test_a_folder_of_heads_needs_no_generator():
     assert "stylegan" in METHODS["heads"].networks(context)
     own = METHODS["heads"].with_options({"heads": "somewhere"})
     assert "stylegan" not in own.networks(context)
-    assert own.public_settings()["heads"] == "custom", "no path in the certificate"
+    assert own.settings(public=True)["heads"] == "custom", "no path in the certificate"
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def portraits(tmp_path_factory):
 def test_a_run_replaces_heads_and_verifies(photos, portraits, tmp_path, placement):
     release = ksame.deidentify(
         photos, 2, method="heads", heads=str(portraits), placement=placement, subjects=list("abcd"), seed=1,
-        search="fast", names="random",
+        names="random",
     )  # fmt: skip
     assert release.guarantee.scope == "head" and release.guarantee.k == 2
     release.save(tmp_path / "out")
@@ -174,6 +174,4 @@ def test_a_run_replaces_heads_and_verifies(photos, portraits, tmp_path, placemen
 def test_too_few_portraits_are_refused(photos, tmp_path):
     (tmp_path / "one.png").write_bytes(io.encode_png(np.full((64, 64, 3), 200, np.uint8)))
     with pytest.raises(UsageError, match="add portraits"):
-        ksame.deidentify(
-            photos, 2, method="heads", heads=str(tmp_path), subjects=list("abcd"), seed=1, search="fast"
-        )
+        ksame.deidentify(photos, 2, method="heads", heads=str(tmp_path), subjects=list("abcd"), seed=1)

@@ -109,17 +109,24 @@ class PortraitMethod(GroupMethod):
         return features
 
     def group(
-        self, people: IdentifiedPhotos, seen: FaceFeatures, context: Context, rng: np.random.Generator
+        self,
+        people: IdentifiedPhotos,
+        seen: FaceFeatures,
+        context: Context,
+        rng: np.random.Generator,
+        also: FloatArray | None = None,
     ) -> tuple[Partition, FloatArray, tuple[str, ...]]:
         """Return who shares a portrait, the attributes of all faces, and notes.
 
         Without ``select`` gender is kept apart, and dark skin from other skin, as far as the set allows.
+        ``also``: further columns (n, c) that people of a group should share, beside codes of length 1.
         """
         subjects = people.subject
         label = None if self.select is None else select_label(people, self.select, context)
         attributes = _skin_in_colour(seen.attributes, seen.grey, subjects)
         own = per_person(attributes, subjects)
         near = grouping_codes(people.faces, self.embedding, seen.codes, seen.features)
+        near = near if also is None else np.column_stack([near, per_person(also, subjects)])
         near, label, notes = stratified_codes(near, own, subjects, self.k, label, seen.grey)
         runtime.unload("yunet")  # which is compiled for the size of the photos
         groups = select(near, self.k, label=label, partition=self.partition, subjects=subjects, rng=rng)

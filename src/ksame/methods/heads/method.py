@@ -27,7 +27,7 @@ from ksame.methods.anonfaces.method import (
 from ksame.methods.anonfaces.portraits import draw_portraits
 from ksame.methods.base import Plan, Publish
 from ksame.methods.heads.portraits import choose_portraits, cut_flaw, largest_face_points
-from ksame.methods.heads.regions import group_placements, read_masks
+from ksame.methods.heads.regions import FaceMasks, group_placements, hair_extent, read_masks
 from ksame.methods.heads.renderer import HeadRenderer
 from ksame.models import runtime
 from ksame.models.generator import ImageGenerator
@@ -89,7 +89,9 @@ class Heads(PortraitMethod):
         rng = context.rng()
         space, generator = self.load() if self.heads == "generator" else (GeneratorSpace.bundled(), None)
         seen = self.features(people, space, context)
-        groups, attributes, notes = self.group(people, seen, context, rng)
+        own = [place_head(one) for one in people.faces.points]
+        masks = read_masks(people, own, context)
+        groups, attributes, notes = self.group(people, seen, context, rng, also=hair_extent(masks))
         bound = check_law(groups.labels, people.subject, self.k)
         if generator is None:
             portraits = GroupPortraits(choose_portraits(self.heads, attributes, groups))
@@ -97,7 +99,7 @@ class Heads(PortraitMethod):
             portraits = draw_head_portraits(space, generator, seen, attributes, groups, context, rng)
         bins = pose_bins(attributes[:, ATTRIBUTES.index("yaw")], steerable=portraits.codes is not None)
         heads, which = cut_heads(space, generator, portraits, groups.labels, bins)
-        renderer, unparsed = self._renderer(people, groups, heads, which, context)
+        renderer, unparsed = self._renderer(people, groups, heads, which, own, masks, context)
         covered = int((renderer.head < 0).sum())
         guarantee = Guarantee("k-anonymity", groups.k, bound)
         guarantee = guarantee.lower(scope="head", because=PLACEMENT_ASSUMPTIONS[self.placement])
@@ -130,15 +132,14 @@ class Heads(PortraitMethod):
         groups: Partition,
         heads: Sequence[Head],
         which: IntArray,
+        placements: Sequence[FloatArray],
+        masks: FaceMasks,
         context: Context,
     ) -> tuple[HeadRenderer, NDArray[np.bool_]]:
         """Return what sets the heads in, and which faces the parser did not see: those are covered."""
-        points = people.faces.points
         if self.placement == "group":
-            placements = group_placements(points, groups.groups)
-        else:
-            placements = [place_head(one) for one in points]
-        masks = read_masks(people, placements, context)
+            placements = group_placements(people.faces.points, groups.groups)
+            masks = read_masks(people, placements, context)
         owner = {int(head): group for head, group in zip(which, groups.labels.tolist(), strict=True)}
         regions = [
             group_region([masks.union(groups.groups[owner[number]])], head.silhouette())

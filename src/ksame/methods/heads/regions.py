@@ -18,7 +18,9 @@ from ksame.io.sources import Source
 from ksame.render.head.canvas import CANVAS_SIDE, place_head, placement_scale
 from ksame.render.head.region import head_mask
 
-__all__ = ["FaceMasks", "group_placements", "read_masks"]
+__all__ = ["FaceMasks", "group_placements", "hair_extent", "read_masks"]
+
+HAIR_UNIT_PX = 40.0  # canonical px that count as much as a distance of 1 between codes of length 1
 
 
 class FaceMasks(NamedTuple):
@@ -64,6 +66,19 @@ def _masks_of_photo(
         bits.append(np.packbits(found.mask))
         parsed.append(found.parsed)
     return np.array(bits), np.array(parsed)
+
+
+def hair_extent(masks: FaceMasks) -> FloatArray:
+    """Return how far each head reaches down and to the sides (n, 2): long hair and wide hair.
+
+    In units of ``HAIR_UNIT_PX``: people whose hair is alike share a small region.
+    """
+    extent = np.zeros((len(masks.packed), 2))
+    for row in range(len(extent)):
+        mask = masks.union(np.array([row]))
+        y, x = np.nonzero(mask)
+        extent[row] = np.quantile(y, 0.98), np.quantile(np.abs(x - x.mean()), 0.95)
+    return extent / HAIR_UNIT_PX
 
 
 def group_placements(points: FloatArray, groups: Sequence[IntArray]) -> list[FloatArray]:

@@ -18,8 +18,8 @@ BoolMask = NDArray[np.bool_]
 
 NEAR_EDGE_PX = 8.0  # canonical px: skin that near to the region tells where the neck arrives
 MIDDLE_PX = 120.0  # canonical px from the middle: skin further out is not the neck
-FLARE = 2.2  # how late the neck widens towards the shoulders
-MAX_FLARE_PX = 18.0  # canonical px: further out the fill continues what is around
+FLARE = 1.6  # how late the neck widens towards the shoulders
+MAX_FLARE_PX = 32.0  # canonical px: further out the fill continues what is around
 SOFT_PX = 2.5  # canonical px of the neck's edge
 OWN_NECK_PX = (2.0, 24.0)  # canonical px below the chin between which the head's own neck gives way
 

@@ -37,6 +37,7 @@ _TO_VIEW = VIEW_SCALE * np.array([[1.0, 0, -VIEW_LEFT], [0, 1.0, -VIEW_TOP]])
 SHOULDERS_ABOVE_CHIN_PX = 25.0  # canonical px: higher up in a region there is background only
 HAIR_EDGE_PX = 3.0  # canonical px around parsed hair and face in which the matte draws their edge
 NECK_TOP_PX = 60.0  # canonical px above the chin, from where on down a portrait shows its neck
+SKIN_BELOW_CHIN_PX = 25.0  # canonical px: from there on down there may be skin beside the neck
 EDGE_FADE_PX = 4.0  # canonical px over which a head fades out at the edge of its region
 SKIN_REACH_PX = 45.0  # canonical px from the region within which skin tells the tone
 MIN_GRAIN_LEVELS = 0.6  # grey levels: less is not seen
@@ -196,14 +197,14 @@ def _continue_labels(
 ) -> NDArray[np.uint8]:
     """Return labels for the regions: background above the jaw, below it what the parser expects there.
 
-    Beside a neck there is no skin: only what lies straight above skin is.
+    Beside a neck there is no skin, and further down only straight above skin.
     """
-    below = _label_below(label, source)
-    inside = np.where(best[BACKGROUND] > best[CLOTHES] + best[SKIN], BACKGROUND, CLOTHES).astype(np.uint8)
-    inside[(inside == CLOTHES) & (below == SKIN)] = SKIN
+    skin = (_label_below(label, source) == SKIN) & (best[CLOTHES] + best[SKIN] > best[BACKGROUND])
+    inside = np.where(best[CLOTHES] > best[BACKGROUND], CLOTHES, BACKGROUND).astype(np.uint8)
     for window in windows:
-        above = window.region & (window.y < window.placed.head.chin - SHOULDERS_ABOVE_CHIN_PX)
-        inside[window.box][above] = BACKGROUND
+        here, below_chin = inside[window.box], window.y - window.placed.head.chin
+        here[window.region & (below_chin < -SHOULDERS_ABOVE_CHIN_PX)] = BACKGROUND
+        here[window.region & (below_chin > SKIN_BELOW_CHIN_PX) & skin[window.box]] = SKIN
     return inside
 
 
