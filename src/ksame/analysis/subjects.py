@@ -1,4 +1,4 @@
-"""Who is who, as the user says it: by folders, file names or a csv. ``linking`` is for where nobody does."""
+"""Read the subject of each photo from folders, file names or a csv. ``linking`` is for photos without."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def from_csv(
 
 
 def read_person_labels(file: str | os.PathLike[str], subjects: Sequence[str]) -> dict[str, NDArray[np.str_]]:
-    """Return what a csv with a row for each person says of them, as labels; empty where it says nothing.
+    """Return the columns of a csv with a row for each person as labels; empty for people without a row.
 
     The column ``subject``, or else the first, holds the person. Of the names of the others only the last
     word counts, so that ``face_gender`` is the label gender, and ``eth`` is ethnicity.
@@ -128,7 +128,7 @@ def read_person_labels(file: str | os.PathLike[str], subjects: Sequence[str]) ->
 def _read(
     source: Path, needed: Sequence[str] = ("file", "subject")
 ) -> tuple[list[str], list[dict[str, str]]]:
-    """Return the columns and rows of a csv that has the columns which are needed."""
+    """Return the columns and rows of a csv; raise if a needed column is missing."""
     try:
         with source.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream, restval="", restkey="")
@@ -148,7 +148,7 @@ def _read(
 
 
 class SubjectRow(NamedTuple):
-    """One person in the table of who was grouped."""
+    """A subject in the table of subjects."""
 
     subject: str
     photos: int
