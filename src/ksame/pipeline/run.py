@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ksame import io
 from ksame.core.arrays import ProgressCallback
 from ksame.core.context import Context, ignore_progress
@@ -20,6 +22,7 @@ from ksame.core.guarantee import Guarantee
 from ksame.core.options import Options, route_options
 from ksame.io.sources import ImageInput, find_sources
 from ksame.methods import METHODS, Method
+from ksame.methods.base import GroupMethod
 from ksame.models import weights
 from ksame.models.recognisers import VERIFIERS
 from ksame.pipeline.outputs import OUTPUTS, Output
@@ -77,10 +80,10 @@ def release_of(
     """Return the release of one medium, its claim lowered to what publishing leaves true."""
     release = medium.release(people, plan, method, output, context)
     guarantee = release.guarantee
-    if guarantee.kind != "none":
+    if isinstance(method, GroupMethod):  # what kept expressions leave of its claim rests on them too
         guarantee = guarantee.lower(because=ONE_RELEASE_ASSUMPTION)
-    if output.names == "keep" and guarantee.kind != "none":
-        guarantee = guarantee.lower(because=NAMES_KEPT_ASSUMPTION)
+        if output.names == "keep":
+            guarantee = guarantee.lower(because=NAMES_KEPT_ASSUMPTION)
     if output.publish == "scene" and method.scene_assumption is not None and medium.medium == "photos":
         guarantee = guarantee.lower(scope="code", because=method.scene_assumption)
     return replace(
@@ -138,7 +141,7 @@ def deidentify(
         print(release.guarantee)
         release.save("out/")
     """
-    given = [inputs] if isinstance(inputs, ImageInput) else list(inputs)
+    given = [inputs] if isinstance(inputs, str | Path | np.ndarray) else list(inputs)
     chosen = find_method(method) if isinstance(method, str) else method
     if k is not None:
         options["k"] = k
