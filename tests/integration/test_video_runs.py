@@ -152,7 +152,7 @@ def test_a_face_that_is_left_is_listed_by_picture_and_time(clips, cli, tmp_path)
     ran = cli("run", clips / "a.mp4", "-o", tmp_path / "out", "--tracks", tmp_path / "tracks", "--json", "-q")
     assert (ran.code, ran.json["exit_code"], ran.json["untouched_faces"]) == (5, 5, 12)
     assert "A second detector sees 12 untouched faces." in ran.err
-    assert "images/a.mp4: in picture 0 to 11 (0.00 to 0.37 s)" in ran.err
+    assert "images/a.mp4: in frames 0 to 11 (0.00 to 0.37 s)" in ran.err
     fourth = ran.json["untouched"][3]
     assert (fourth["output"], fourth["frame"], fourth["seconds"]) == ("images/a.mp4", 3, 0.1)
     left, top, right, bottom = map(int, fourth["box"].split())

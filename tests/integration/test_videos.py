@@ -112,7 +112,7 @@ def test_a_video_without_a_face_is_published_as_it_is(cli, tmp_path):
     empty = film(tmp_path / "empty.mp4", [], frames=6)
     ran = cli("run", empty, "-o", tmp_path / "out", "--json", "-q")
     assert (ran.code, ran.json["people"]) == (0, 0)
-    assert "images/empty.mp4: No face was found in it: every picture is as it was." in ran.json["notes"]
+    assert "images/empty.mp4: No face was found in it: every frame is unchanged." in ran.json["notes"]
     assert io.probe_video(tmp_path / "out" / "images" / "empty.mp4").frames == 6
 
 

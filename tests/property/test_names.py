@@ -149,7 +149,7 @@ def test_a_run_is_told_in_lines_of_text(name):
     assert lines[0] == f"! {shown}.bmp: {make_visible(repr(name))} cannot be read: {shown}"
     assert f"! {shown}: noted" in lines
     assert f"✓ written and verified: {shown}" in lines or name != Path(name).name
-    assert f"! images/{shown}.mp4: in picture 3 (0.10 s)" in lines
+    assert f"! images/{shown}.mp4: in frames 3 (0.10 s)" in lines
     assert f"drawing {shown}: 1 of 1" in lines
     assert lines[-1] == f"ksame: {shown} cannot be read."
     assert any(f"about {shown}" in line for line in lines)

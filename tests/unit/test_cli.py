@@ -200,6 +200,6 @@ def test_untouched_faces_are_told_file_by_file_and_run_by_run(monkeypatch, tmp_p
     lines = paper.getvalue().splitlines()
     assert lines[0] == "A second detector sees 18 untouched faces."
     assert lines[1] == "! images/c.jpg"
-    assert lines[2] == "! images/[a].mp4: in picture 17 to 19 (0.68 to 0.76 s), 40 (1.60 s)"
+    assert lines[2] == "! images/[a].mp4: in frames 17 to 19 (0.68 to 0.76 s), 40 (1.60 s)"
     assert lines[3].endswith("18 (0.72 s) and 2 more")
     assert str(tmp_path / "untouched.csv") in lines[4]

@@ -30,7 +30,7 @@ from ksame.core.text import csv_value
 from ksame.io.photos import read_pixels
 from ksame.io.sources import Source
 
-SAME_PHOTO_GREY_LEVELS = 1.5  # mean difference in grey levels under which two small pictures are one
+SAME_PHOTO_GREY_LEVELS = 1.5  # mean difference in grey levels under which two thumbnails are the same photo
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def _choose_scale(sources: Sequence[Source], *, tries: int = 9, memory: float = 
 
 
 def _stack_images(found: list[PhotoFaces]) -> NDArray[np.uint8]:
-    """Return all pictures in one array; each photo's own are given up as they are copied."""
+    """Return all images in one array; those of each photo are freed as they are copied."""
     rgb = np.empty((sum(len(f.rgb) for f in found), *found[0].rgb.shape[1:]), np.uint8)
     start = 0
     for index, one in enumerate(found):

@@ -91,7 +91,7 @@ def unpack(photos: Path) -> Path:
 
 
 def contact_sheet(release: Release, photos: Path, *, rows: int = 3) -> NDArray[np.uint8]:
-    """Return one picture: in each row the people of a group, and the one face published for all of them."""
+    """Return one image: in each row the people of a group, and the one face published for all of them."""
     height, width, gap, head = 200, 160, 12, 64
     groups: dict[int, dict[str, str]] = {}  # group -> subject -> a photo
     new: dict[int, bytes] = {}

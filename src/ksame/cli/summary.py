@@ -100,13 +100,13 @@ def print_residual_faces(untouched: Sequence[ResidualRecord], secret: Path, max_
     for output, some in groupby(untouched, key=lambda one: one.output):
         runs = list(_frame_ranges(list(some)))
         more = f" and {len(runs) - max_count} more" if len(runs) > max_count else ""
-        where = f": in picture {', '.join(runs[:max_count])}{more}" if runs else ""
+        where = f": in frames {', '.join(runs[:max_count])}{more}" if runs else ""
         say(("!", "red"), f" {output}{where}")
     say(f"Each with its box: {secret / 'untouched.csv'}; look at them before you publish.")
 
 
 def _frame_ranges(untouched: Sequence[ResidualRecord]) -> Iterator[str]:
-    """Yield the pictures of a video in words, those that follow each other as one."""
+    """Yield ranges of frames in words."""
     frames = {one.frame: one.seconds for one in untouched if one.frame is not None}
     for _, part in groupby(enumerate(sorted(frames)), key=lambda pair: pair[1] - pair[0]):
         run = [frame for _, frame in part]
@@ -155,12 +155,12 @@ def _print_videos(release: Release, figures: Mapping[str, Any], *, done: bool) -
     sound = {"keep": "kept", "drop": "left out", "disguise": "changed in pitch"}[figures["audio"]]
     say(
         f"{len({row.subject for row in rows})} people in {figures['videos']} videos of {figures['frames']}"
-        f" pictures: faces {were} drawn {figures['faces_drawn']} times and covered"
+        f" frames: faces {were} drawn {figures['faces_drawn']} times and covered"
         f" {figures['faces_covered']} times; sound {sound}."
     )
     if kept := figures["kept_people"]:
         warn(f"{kept} of them stay visible, as asked.")
-    say(f"{figures['seconds']:.0f} s in all, {figures['frames_per_second']} pictures a second.")
+    say(f"{figures['seconds']:.0f} s in all, {figures['frames_per_second']} fps.")
 
 
 def _print_people(release: Release, max_count: int = 20) -> None:
@@ -174,7 +174,7 @@ def _print_people(release: Release, max_count: int = 20) -> None:
         more = f" and {who.photos - 4} more" if who.photos > 4 else ""
         linked = " (may be several people: linked, counted as one)" if who.subject in loose else ""
         rows.append((who.subject, str(who.photos), ", ".join(who.names) + more + linked))
-    say("Taken for one person each (if that is wrong, name them in a csv: --subjects FILE.csv):")
+    say("Linked as one person each (if that is wrong, name them in a csv: --subjects FILE.csv):")
     say_table(("person", "photos", "which"), rows)
     if len(ranked) > max_count:
         counts = Counter(who.photos for who in ranked[max_count:])

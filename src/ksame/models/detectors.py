@@ -69,7 +69,7 @@ def detect(
         Whether to try them in any case.
     wide : bool
         Whether also to search coarsely with room around it. Without, BlazeFace misses 1 in 25 of the faces
-        that are 1.4 times as high as a picture of 16:9, and none that are as high as it.
+        that are 1.4 times as high as an image of 16:9, and none that are as high as it.
     """
     if rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.dtype != np.uint8 or not rgb.size:
         raise UsageError(f"rgb must be (h, w, 3) uint8. Got {rgb.shape} {rgb.dtype}.")
@@ -153,7 +153,7 @@ def detect_in_tiles(
 ) -> Boxes:
     """Return the small faces of a photo, searched in overlapping parts of one size.
 
-    A network keeps memory for the largest picture that it saw; parts need a quarter of it. A face that the
+    A network keeps memory for the largest image that it saw; parts need a quarter of it. A face that the
     edge of a part cuts is left out: small ones are whole in the next part, large ones are for
     ``two_pass_detect``.
     """
@@ -287,7 +287,7 @@ def _blaze_square(rgb: NDArray[np.uint8], left: float, top: float, side: float) 
     return found.moved(lambda p: p / scale + [left, top])
 
 
-# How one picture is searched, and the score from which a face is surely upright: below it the face may
+# How one image is searched, and the score from which a face is surely upright: below it the face may
 # be one that lies on its side.
 DETECTORS: dict[str, tuple[Callable[[NDArray[np.uint8]], Boxes], float]] = {
     "yunet": (yunet, 0.8),

@@ -38,19 +38,17 @@ from ksame.render.overlay.frame_code import encode_frame, reanchor, smooth_codes
 from ksame.render.overlay.views import evenly_spaced
 from ksame.render.tone import is_monochrome, to_tone
 
-SMOOTHING_REACH_FRAMES = 3  # pictures that the code of one is smoothed over, to either side
-CODE_AHEAD_FRAMES = (
-    2  # pictures more that are coded before one is drawn, or whoever draws would wait for the code
-)
-TRACK_BLOCK_FRAMES = 32  # pictures whose tracks are looked up together
-# Threads that read and write pictures: on two cores, which are busy with them anyway, more only take turns
+SMOOTHING_REACH_FRAMES = 3  # on either side of a frame whose code is smoothed
+CODE_AHEAD_FRAMES = 2  # encoded in advance, so that drawing does not wait for codes
+TRACK_BLOCK_FRAMES = 32  # frames whose tracks are looked up together
+# Threads of decoder and encoder: two cores are busy already, and more threads only take turns
 CODEC_THREADS = 1 if (os.cpu_count() or 1) <= 2 else 0
-NO_FACE_NOTE = "No face was found in it: every picture is as it was."
+NO_FACE_NOTE = "No face was found in it: every frame is unchanged."
 
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Let BLAS and OpenCV work in the thread that calls them: pictures are worked on side by side already."""
+    """Run BLAS and OpenCV in the calling thread: frames are processed in parallel already."""
     before = cv2.getNumThreads()
     cv2.setNumThreads(1)
     try:
@@ -61,7 +59,7 @@ def single_threaded() -> Iterator[None]:
 
 
 FrameCodes = Future[dict[int, FloatArray]]
-"""What a picture shows of each face that will be drawn, by the number of its track."""
+"""The codes of the faces in a frame that will be drawn, by track number."""
 
 
 class ScannedVideo(NamedTuple):
@@ -70,11 +68,11 @@ class ScannedVideo(NamedTuple):
     name: str
     clip: io.Clip
     tracks: tuple[Track, ...]
-    frames: int  # pictures that could be read
+    frames: int  # that could be read
 
 
 def frame_progress(progress: ProgressCallback | None, stage: str, frames: int) -> Any:
-    """Return what is told how many pictures are done; the number of all of them is an estimate."""
+    """Return a callback that takes the number of frames done; the total is an estimate."""
     return (
         None if progress is None else lambda done: progress(stage, min(done, max(frames, 1)), max(frames, 1))
     )
@@ -142,7 +140,7 @@ class RenderedVideo:
     def _drawn(
         self, frames: Iterable[io.ClipFrame], untouched: list[ResidualRecord]
     ) -> Iterator[io.ClipFrame]:
-        """Yield the pictures with new faces, worked on a few ahead and side by side."""
+        """Yield the frames with new faces, a few prepared in advance and in parallel."""
         tell = frame_progress(self.context.progress, f"drawing {self.video.name}", self.video.frames)
         workers = self.context.jobs or 2
         size = 3 * self.video.clip.width * self.video.clip.height
@@ -171,7 +169,7 @@ class RenderedVideo:
     def _coded(
         self, frames: Iterable[io.ClipFrame], pool: ThreadPoolExecutor
     ) -> Iterator[tuple[io.ClipFrame, list[FrameCodes | None]]]:
-        """Yield each picture with the codes of itself, in the middle, and of its neighbours in time."""
+        """Yield each frame with the codes of itself, in the middle, and of its neighbours in time."""
         waiting: deque[io.ClipFrame] = deque()
         codes: deque[FrameCodes | None] = deque([None] * SMOOTHING_REACH_FRAMES)
 
@@ -190,7 +188,7 @@ class RenderedVideo:
             yield first()
 
     def _codes(self, frame: io.ClipFrame) -> dict[int, FloatArray]:
-        """Return gamma' of every face of a picture that will be drawn, by the number of its track."""
+        """Return gamma' of every face of a frame that will be drawn, by track number."""
         codes = {}
         for number, track in self._there(frame):
             mask = self.faces[track.person]
@@ -199,13 +197,13 @@ class RenderedVideo:
         return codes
 
     def _there(self, frame: io.ClipFrame) -> list[tuple[int, Track]]:
-        """Return the tracks that are in a picture, with their numbers."""
+        """Return the tracks in a frame, with their numbers."""
         some = self._blocks.get(frame.index // TRACK_BLOCK_FRAMES, ())
         return [(n, self.video.tracks[n]) for n in some if frame.index in self.video.tracks[n].frames]
 
     @cached_property
     def _blocks(self) -> dict[int, list[int]]:
-        """The tracks in each second or so: to ask all of them about each picture would take long."""
+        """The tracks in each block of frames: to ask all of them about each frame would take long."""
         blocks: dict[int, list[int]] = {}
         for number, track in enumerate(self.video.tracks):
             for block in range(track.start // TRACK_BLOCK_FRAMES, track.frames[-1] // TRACK_BLOCK_FRAMES + 1):
@@ -224,7 +222,7 @@ class RenderedVideo:
     def _finish(
         self, frame: io.ClipFrame, near: Sequence[FrameCodes | None]
     ) -> tuple[io.ClipFrame, FloatArray]:
-        """Draw or cover every face of a picture itself, and look at it with a second detector."""
+        """Draw or cover every face of a frame, and check it with a second detector."""
         rgb = frame.rgb  # its codes are made before anything is drawn, and nobody else looks at it
         original = rgb.copy() if self._monochrome else rgb
         boxes, hidden, new = [], [], list[blend.Box]()

@@ -28,6 +28,7 @@ from ksame.release.writer import (
     pretty,
 )
 
+OLDER_FORMATS = ("ksame certificate 1",)
 REPORT_FILE = "report.html"  # written after the certificate, by audit: the one file it cannot cover
 _MANIFEST_LINE = re.compile(r"(\\?)([0-9a-f]{64})  (.+)")
 _UNESCAPED = {text[1]: letter for letter, text in MANIFEST_ESCAPES.items()}
@@ -116,7 +117,7 @@ def _unchecked(out: Path, certificate: Mapping[str, Any], *, has_private: bool) 
     if claim.scope == "head" and claim.k_anonymous:
         yield "that nothing of the originals is inside the head regions, which needs the originals"
     if claim.scope == "code" and claim.k_anonymous:
-        yield "what the pictures tell beyond the codes: measure it"
+        yield "what the images show beyond the codes: measure it with ksame audit"
     if claim.wrong_map:
         yield "wrong-map, which needs the original codes"
     if certificate["untouched_faces"]:
@@ -148,6 +149,8 @@ def _read_certificate(path: Path) -> dict[str, Any]:
         digest = certificate.pop("digest")
     except (ValueError, KeyError, AttributeError, TypeError):
         raise GuaranteeViolated(f"{path} is not a ksame certificate, or was changed.") from None
+    if certificate.get("format") in OLDER_FORMATS:
+        raise UsageError(f"{path} has an older format: verify this release with ksame 0.1.0.")
     # the exact text is compared too: JSON reads 5 and 5.0, or a key given twice, as the same
     if certificate.get("format") != FORMAT or digest_of(certificate) != digest:
         raise GuaranteeViolated(f"{path} was changed after it was issued.")

@@ -118,7 +118,7 @@ def _by_method(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _svg_data_url(draw: Callable[[Axes], None], *, over_k: bool = True) -> str:
-    """Return a chart as the address of an SVG picture that carries itself."""
+    """Return a chart as a data URL of an SVG image."""
     file = io.BytesIO()
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # no setting of the user's changes the page

@@ -145,7 +145,7 @@ def measure_release(
 
 
 def _appearance(space: AppearanceSpace, rgb: NDArray[np.uint8], points: FloatArray) -> FloatArray:
-    """Return the appearance codes (n, d) of the faces in a picture."""
+    """Return the appearance codes (n, d) of the faces in an image."""
     n = len(points)
     if not n:
         return np.zeros((0, len(space.deviation)))

@@ -29,9 +29,9 @@ from ksame.models.recognisers import VERIFIERS
 METHODS = ("ksame-m", "ksame-furthest")
 """The methods that are tried unless others are named: both are proved, and keep faces sharp."""
 SHOWN_KS = (2, 3, 5, 8, 10, 12, 15, 20)
-"""The k of which the page shows pictures; the table has them all."""
+"""The k whose images the page shows; the table has all."""
 _OUTPUT = pipeline.Portraits()
-_MAX_SIDE_PX = 320  # px: pictures on the page are not larger
+_MAX_SIDE_PX = 320  # of images on the page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +187,7 @@ class _Trials:
 
 
 def _reduce_image(image: bytes) -> bytes:
-    """Return a published picture no larger than the page needs."""
+    """Return a published image, no larger than the page needs."""
     rgb = io.decode(image)
     scale = _MAX_SIDE_PX / max(rgb.shape[:2])
     if scale >= 1:

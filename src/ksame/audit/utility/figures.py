@@ -152,7 +152,7 @@ def _attribute_figures(before: Columns, after: Columns, both: NDArray[np.bool_])
     yield Figure("apparent age, difference (years)", None, years, "less")
     yield Figure("skin lightness (L*)", before["lightness"], after["lightness"])
     yield Figure("skin lightness, difference (L*)", None, light, "less")
-    sure = np.where(before["skin_sure"] == 1, ita, np.nan)  # a grey picture has no skin tone
+    sure = np.where(before["skin_sure"] == 1, ita, np.nan)  # a grey image has no skin tone
     yield Figure("skin tone, difference (ITA, degrees)", None, sure, "less")
 
 

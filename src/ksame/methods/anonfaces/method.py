@@ -286,9 +286,9 @@ def _at_risk(
     members: Mapping[str, FloatArray],
     context: Context,
 ) -> IntArray:
-    """Return which faces some recogniser takes for a picture of their group, as it is published.
+    """Return which faces some recogniser takes for an image of their group, as it is published.
 
-    First pictures were judged when they were made, second ones with another expression are here.
+    First images were judged when they were drawn; second ones, with another expression, are judged here.
     """
 
     def near(number: int) -> IntArray:
@@ -332,7 +332,7 @@ def _with_smiles(
     seen: FloatArray,
     subjects: NDArray[Any],
 ) -> tuple[IntArray, list[NDArray[np.uint8]]]:
-    """Give groups whose people all have photos of both kinds a second picture, with the other expression."""
+    """Give groups whose people all have photos of both kinds a second image, with the other expression."""
     smiling = seen[:, ATTRIBUTES.index("smile")] > 0
     output, images = groups.labels.copy(), list(found.drawn)
     for number, rows in enumerate(groups.groups):

@@ -1,6 +1,6 @@
 """Render whole heads into a photo: nothing inside the regions is read, whatever stands there.
 
-The published picture inside the regions is a function of the pixels outside all regions, the placements, and
+The published image inside the regions is a function of the pixels outside all regions, the placements, and
 each head with its region: ``render_heads`` blanks the regions before anything else looks at the photo.
 """
 
