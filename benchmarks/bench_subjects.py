@@ -36,12 +36,12 @@ from ksame.models.recognisers import RECOGNISERS
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 RATES = (1e-2, 1e-3, 1e-4, 1e-5)
-CONSTANTS = {  # of ksame.analysis.linking, and what is tried for each
-    "SMALL_SET_RATE": (1e-3, 3e-3, 1e-2),
-    "EXPECTED_LOSS": (0.05, 0.1),
-    "COUNTED_LOSS": (0.06, 0.08, 0.1),
+CONSTANTS = {  # of ksame.analysis.linking, and what is tried for each, loosest first
+    "SMALL_SET_RATE": (1e-2, 3e-3, 1e-3),
+    "EXPECTED_LOSS": (0.1, 0.05),
+    "COUNTED_LOSS": (0.1, 0.08, 0.06),
     "SIZE_PENALTY": (0.5, 1.0),
-    "DIFFERENT": (-2.0, -1.0, 0.0),
+    "DIFFERENT": (0.0, -1.0, -2.0),
 }
 Photo = NDArray[np.uint8]
 Read = Callable[[], Photo]

@@ -24,8 +24,8 @@ from ksame.core.errors import UsageError, WeightsError
 from ksame.core.geometry import register, to_frame, transform
 from ksame.io.photos import read_pixels
 from ksame.io.sources import Source
-from ksame.methods.obscure import obscure
 from ksame.models.detectors import detect
+from ksame.render.obscure import obscure
 
 
 @pytest.fixture(scope="module")

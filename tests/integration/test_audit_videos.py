@@ -84,7 +84,7 @@ def test_new_faces_stay_one_persons_and_are_not_the_old_ones(out, clips, recogni
     report = ksame.audit(out, originals=clips, attackers=recogniser, frames=4)
     assert report.videos[0].compared == 4
     assert row(report, "nearest face is the same person's, lbp (share)").deidentified == 1
-    assert row(report, f"two frames of a person taken for one, {recogniser} (share)").deidentified == 1
+    assert row(report, f"two frames of a person matched, {recogniser} (share)").deidentified == 1
     assert row(report, "original face visible (share)").deidentified == 0
     assert row(report, "flicker, new to old (ratio)").deidentified > 0
     assert set(report.detected.values()) == {1.0}
@@ -117,7 +117,7 @@ def test_one_person_needs_strangers_to_be_looked_for_among(clips, people, recogn
         ("naive, other moment", 1.0, len(list(people.iterdir()))),
         ("reverse", 1.0, len(list(people.iterdir()))),
     }, "whose own photo is in the gallery is found there, too"
-    assert any("taken for people of the videos" in note for note in among.notes)
+    assert any("match people of the videos" in note for note in among.notes)
 
 
 def test_who_is_in_the_gallery_can_be_said(copied, clips, people, tmp_path):

@@ -7,7 +7,7 @@ import ksame
 from ksame import io
 from ksame.core.errors import UsageError, WeightsError
 from ksame.methods import METHODS, KSame
-from ksame.methods.obscure.method import draw_synthetic_faces
+from ksame.methods.obscure import draw_synthetic_faces
 from ksame.models.detectors import DETECTORS, detect
 
 pytestmark = pytest.mark.weights

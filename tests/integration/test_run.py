@@ -151,7 +151,7 @@ def test_gender_and_age_may_be_predicted(people, tmp_path, cli):
     how = ("-k", 3, "--subjects", "prefix", "--method", "ksame-pixel", "--select", "gender", "--json")
     ran = cli("run", people, "-o", tmp_path / "out", *how)
     assert ran.code == 0
-    assert json.loads((tmp_path / "out" / "certificate.json").read_text())["select"] == "gender"
+    assert json.loads((tmp_path / "out" / "certificate.json").read_text())["method"]["select"] == "gender"
 
 
 def test_a_folder_per_person(family, tmp_path, cli):

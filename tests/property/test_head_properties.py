@@ -163,7 +163,7 @@ def test_fills_read_source_pixels_only_and_stay_within_their_range(seed):
     assert np.array_equal(filled, fill.patch_fill(other, hole, source, label))
     assert np.array_equal(fill.push_pull(image, source), fill.push_pull(other, source))
     low, high = image[source].min(axis=0), image[source].max(axis=0)
-    drift = fill.MAX_DRIFT_LEVELS
+    drift = fill.MAX_DRIFT_LEVELS + fill.MAX_RIM_LEVELS
     assert (filled[hole] >= low - drift - 1e-2).all() and (filled[hole] <= high + drift + 1e-2).all()
 
 

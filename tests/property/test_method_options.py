@@ -14,8 +14,8 @@ from ksame.audit.rerun import can_rerun, rerun_differences, stated_method
 from ksame.core.errors import UsageError
 from ksame.core.guarantee import Guarantee
 from ksame.methods import AD_HOC, METHODS, Method
-from ksame.methods.obscure import METHODS as AMOUNTS
 from ksame.release import Private, Release
+from ksame.render.obscure import METHODS as AMOUNTS
 
 OWN = ("a path/of a person.npz", "own.npz", "/tmp/x")  # what no certificate may show
 

@@ -10,10 +10,10 @@ import oracles
 from ksame.core.errors import UsageError
 from ksame.core.geometry import FRAME, five_points, similarity, to_frame, transform
 from ksame.core.guarantee import Guarantee
-from ksame.methods.obscure import METHODS, NO_GUARANTEE, obscure
-from ksame.methods.obscure.face_region import FaceRegion, bounding_slices, fill_hull
-from ksame.methods.obscure.shapes import PART_ELLIPSES
-from ksame.methods.obscure.values import FACE_WIDTH, _noise_positions
+from ksame.render.obscure import METHODS, NO_GUARANTEE, obscure
+from ksame.render.obscure.face_region import FaceRegion, bounding_slices, fill_hull
+from ksame.render.obscure.shapes import PART_ELLIPSES
+from ksame.render.obscure.values import FACE_WIDTH, _noise_positions
 from samples import mesh
 
 RANDOM = ("potato", "noise-grey", "noise-bw", "warp")

@@ -1,13 +1,12 @@
-"""Who is the same person where nobody says it: what several recognisers make of faces together.
+"""Link faces of the same person by the fused scores of several recognisers, where no subjects are given.
 
-One person taken for two breaks the promise, because k would count that person twice; two people taken
-for one only waste. So there are two scores: **strict** links join faces that are one person's, **loose**
-links join what may be one person. Whoever is linked, either way, is one subject: kept in one group and
-counted as one. How loose is decided by what it costs, not by how people usually look: as loose as a few
-percent of the subjects allow. A chain of loose links is cut only where two recognisers agree that its
-ends are different people.
+Splitting one person into two subjects breaks the guarantee, because k would count that person twice.
+Joining two people only costs groups. So there are two thresholds: **strict** links join faces of one person,
+**loose** links join faces that may be of one person. Linked faces are one subject either way: kept in one
+group and counted as one. The loose threshold is set by its cost: as loose as a few per cent of the subjects
+allow. A chain of loose links is cut only if two recognisers agree that its ends are different people.
 
-Two faces in one photo are not kept apart: mirrors, posters and collages show one person twice.
+Two faces in one photo may be linked: mirrors, posters and collages show one person twice.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ from ksame.core.errors import UsageError
 
 __all__ = ["Evidence", "Linked", "ScoreLine", "link_people"]
 
-STRICT_RATE = 1e-6  # of pairs of strangers, how many are linked strictly
-LOOSEST_RATE = 1e-2  # no link is looser than this, whatever it costs
-SMALL_SET_RATE = 3e-3  # the same for links that are made without counting what they cost
-EXPECTED_LOSS = 0.05  # subjects that such links may cost among strangers, by the calibrated rates
-COUNTED_LOSS = 0.08  # subjects that further links may cost, counted
-SIZE_PENALTY = 1.0  # times ln(faces of the smaller set): several faces without a strict link tell more
-DIFFERENT = -1.0  # mean standard score from which on a recogniser takes the ends of a chain for two people
+STRICT_RATE = 1e-6  # share of impostor pairs that are linked strictly
+LOOSEST_RATE = 1e-2  # share of impostor pairs at the loosest threshold
+SMALL_SET_RATE = 3e-3  # the same for links whose cost is not counted
+EXPECTED_LOSS = 0.05  # share of subjects that these may cost among strangers, by the calibrated rates
+COUNTED_LOSS = 0.08  # share of subjects that all loose links may cost, counted
+SIZE_PENALTY = 1.0  # times ln(faces of the smaller cluster): many faces without a strict link say more
+DIFFERENT = -1.0  # mean standard score above which a recogniser takes the ends of a chain for two people
 OPINIONS = 2  # recognisers that must agree before a chain is cut
-# Distances between a face and others are compared with those that this face has to strangers: a blurred
-# or grey face is near to everybody. Of the faces of a set those are strangers whose score is above this;
-# the usual distances count as much as that many faces, for small sets.
+# Distances are normalised by the distances of each face to strangers (s-norm): a blurred or grey face is near
+# to everybody. Faces with a score above STRANGER are strangers. The distances of the calibration set count
+# as much as USUAL_FACES faces, for small sets.
 STRANGER = -4.0
 USUAL_FACES = 20
-_CELLS = 4_000_000  # of a block of the distance matrix in memory
-_ROUNDING = 1e-7  # may only add links, as joining is the safe side
+_CELLS = 4_000_000  # in a block of the distance matrix
+_ROUNDING = 1e-7  # tolerance; it may only add links, which is the safe side
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What one recogniser makes of all faces.
+    """The embeddings of all faces by one recogniser.
 
     Parameters
     ----------

@@ -257,6 +257,7 @@ def _attack(
         if side is not None and len(np.asarray(side)) != len(codes):
             raise UsageError(f"Each face needs one photo. Got {len(np.asarray(side))} for {len(codes)}.")
     gallery, probe = (1, 0) if is_reverse else (0, 1)
+    check_several_people(len(set(faces.subjects[gallery].tolist())))
     return score(
         faces.train,
         faces.codes[gallery],

@@ -2,7 +2,7 @@
 
 All of it works on faces registered on the canonical frame. There the blocks of a pixelated face are
 upright, whatever its roll and size in the photo, and all published faces vote on how large they are.
-Amounts are strengths as in ``ksame.methods.obscure``: blocks across the face, or sigma in distances between
+Amounts are strengths as in ``ksame.render.obscure``: blocks across the face, or sigma in distances between
 the eyes.
 """
 
@@ -26,9 +26,9 @@ from ksame.core.errors import InputError, UsageError
 from ksame.core.geometry import FRAME, register, to_frame, transform
 from ksame.io.photos import read_pixels
 from ksame.io.sources import Source
-from ksame.methods.obscure import METHODS, obscure
-from ksame.methods.obscure.values import FACE_WIDTH
 from ksame.models.detectors import detect
+from ksame.render.obscure import METHODS, obscure
+from ksame.render.obscure.values import FACE_WIDTH
 from ksame.spaces.eigen import principal_components
 
 UInt8Image = NDArray[np.uint8]

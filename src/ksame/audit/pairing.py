@@ -17,8 +17,8 @@ from ksame.analysis import identify as people
 from ksame.core.errors import GuaranteeViolated, UsageError
 from ksame.core.partition_type import check_law
 from ksame.io.sources import Source
-from ksame.methods.obscure import METHODS as AD_HOC
 from ksame.release import CERTIFICATE, MappingRow, method_name, read_manifest, read_private, verify
+from ksame.render.obscure import METHODS as AD_HOC
 
 NO_MAPPING = (
     "There is no mapping (give --private) and file names were not kept: no attack can be scored, because the"

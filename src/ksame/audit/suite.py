@@ -20,8 +20,8 @@ from ksame.audit.inputs import AttackInputs, Imitation, path_of
 from ksame.audit.pairing import find_private
 from ksame.audit.rerun import can_rerun, rerun_differences, rerun_method
 from ksame.core.errors import CannotGuarantee, InputError, UsageError, WeightsError
-from ksame.methods.obscure import METHODS as AD_HOC
 from ksame.release import MappingRow, method_name, read_private
+from ksame.render.obscure import METHODS as AD_HOC
 from ksame.replace import kdiff
 
 

@@ -12,9 +12,9 @@ from ksame.methods.anonfaces.method import AnonFaces
 from ksame.methods.base import Method, Plan
 from ksame.methods.heads.method import Heads
 from ksame.methods.ksame import KDiffFurthest, KSame, KSameEigen, KSameFurthest, KSamePixel
-from ksame.methods.obscure import METHODS as AD_HOC
-from ksame.methods.obscure.method import Obscure
+from ksame.methods.obscure import Obscure
 from ksame.methods.shift.method import Shift
+from ksame.render.obscure import METHODS as AD_HOC
 
 __all__ = [
     "AD_HOC",

@@ -1,8 +1,8 @@
-"""Where the faces are: three detectors behind one function, and what a second one still sees.
+"""Detect faces with one of three detectors, and check what a second one still sees.
 
 All run in OpenVINO and are decoded here, so that photos can be searched in parallel threads.
-Deviation: YuNet has a ready-made front in OpenCV; it is not thread-safe and was half as fast, so it
-serves as the oracle in the tests instead.
+Deviation: OpenCV has a wrapper of YuNet. It is not thread-safe and half as fast, so the tests use it as an
+oracle instead.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ __all__ = [
 ]
 
 
-COARSE_SIDE_PX = 320  # px: the longest side of the pass that finds the largest faces
-TILE_OVERLAP_PX = 48  # px: by which parts of a photo that are searched one by one overlap
+COARSE_SIDE_PX = 320  # longest side in the pass that finds the largest faces
+TILE_OVERLAP_PX = 48  # overlap of neighbouring tiles
 
 
 def detect(
@@ -51,9 +51,9 @@ def detect(
 ) -> Boxes:
     """Return the faces in a photo, largest first.
 
-    The photo is searched at its own size up to ``limit`` and once coarsely with room around it, for
-    faces that fill it. Where no face is sure, it is also searched turned by 90, 180 and 270 degrees:
-    an orientation mark may be lost.
+    The photo is searched at its own size up to ``limit`` and once coarsely with a margin around it, for
+    faces that fill it. If no face is certain, it is also searched turned by 90, 180 and 270 degrees, as its
+    orientation tag may be lost.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def detect(
     limit : int
         The longest side in pixels at which to search; faces of less than 1/100 of it are missed.
     turns : sequence of int
-        The quarter turns to try where no face is sure.
+        The quarter turns to try if no face is certain.
     turned : bool
         Whether to try them in any case.
     wide : bool
@@ -89,7 +89,7 @@ def detect(
 
 
 def detect_second(rgb: NDArray[np.uint8]) -> Boxes:
-    """Return the faces that another detector than the usual one sees."""
+    """Return the faces that the second detector sees."""
     return detect(rgb, detector="blazeface")
 
 
@@ -185,7 +185,7 @@ def _pad_to_stride(rgb: NDArray[np.uint8], order: Sequence[int] = (0, 1, 2)) -> 
     """Return the photo as (1, 3, h, w) with sides that 32 divides, as strides of 32 want."""
     h, w = rgb.shape[:2]
     room = np.zeros((1, 3, h + -h % 32, w + -w % 32), np.float32)
-    colours = cv2.split(np.ascontiguousarray(rgb))  # numpy takes three times as long to tell them apart
+    colours = cv2.split(np.ascontiguousarray(rgb))  # numpy takes three times as long
     for plane, colour in zip(room[0], order, strict=True):
         plane[:h, :w] = colours[colour]
     return room
@@ -200,9 +200,9 @@ def yunet(rgb: NDArray[np.uint8], *, least: float = 0.6, specialise: bool = True
 
 
 def yunet_images(bgr: NDArray[np.uint8], *, least: float) -> tuple[Boxes, IntArray]:
-    """Return what YuNet sees in images (n, h, w, 3) of one size, and in which image each face is.
+    """Return all detections of YuNet in images (n, h, w, 3), and the image that each is in.
 
-    The sides must be multiples of 32 and of few sizes: see ``infer_images``. Nothing is suppressed.
+    The sides must be multiples of 32, of few sizes (see ``infer_images``). There is no suppression.
     """
     return _decode_yunet(infer_images("yunet", bgr), len(bgr), bgr.shape[2], least)
 
@@ -210,9 +210,9 @@ def yunet_images(bgr: NDArray[np.uint8], *, least: float) -> tuple[Boxes, IntArr
 def _decode_yunet(
     outputs: Sequence[NDArray[np.float32]], batch: int, width: int, least: float
 ) -> tuple[Boxes, IntArray]:
-    """Return all predictions above a score, and the row of the batch of each.
+    """Return all predictions above a score, and the image of the batch that each is in.
 
-    The network strings the cells of all images together, as if they were one.
+    The network concatenates the cells of all images of a batch.
     """
     parts, rows = [], []
     for level, stride in enumerate((8, 16, 32)):
@@ -238,12 +238,12 @@ def centerface(rgb: NDArray[np.uint8], *, least: float = 0.4) -> Boxes:
 
 
 def centerface_images(rgb: NDArray[np.uint8], *, least: float) -> tuple[Boxes, IntArray]:
-    """Return what CenterFace sees in images of one size, as ``yunet_images`` does."""
+    """Return all detections of CenterFace in RGB images, as ``yunet_images`` does for BGR."""
     return _decode_centerface(infer_images("centerface", rgb), least)
 
 
 def _decode_centerface(outputs: Sequence[NDArray[np.float32]], least: float) -> tuple[Boxes, IntArray]:
-    """Return all predictions above a score, and the row of the batch of each."""
+    """Return all predictions above a score, and the image of the batch that each is in."""
     heat, size, offset, five = outputs
     image, _, row, column = np.nonzero(heat > least)
     at = np.s_[image, :, row, column]

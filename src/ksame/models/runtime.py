@@ -1,4 +1,4 @@
-"""Networks in OpenVINO: opened once, asked from any thread, let go when they are done."""
+"""Run networks in OpenVINO: compiled once, callable from any thread, unloaded on request."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from ksame.models import weights
 
 __all__ = ["NETWORK_READERS", "core", "infer", "infer_images", "input_shapes", "preload", "unload"]
 
-_idle_requests: dict[tuple[Any, ...], LifoQueue[Any]] = {}  # infer requests that nobody is using
-_call_counts: Counter[tuple[str | Path, tuple[int, ...]]] = (
-    Counter()
-)  # how often each network, for which sizes
-_specialised_shapes: dict[str | Path, set[tuple[int, ...]]] = defaultdict(set)  # those for which it is opened
-LARGE_NETWORK_BYTES = 5_000_000  # bytes of a network's file
-MMAP_MIN_NUMBERS = 16_384  # numbers among weights that are kept in a file
-SPECIALISE_AFTER_CALLS, SPECIALISED_SHAPES_MAX = 16, 2  # from how often on, and how many of them at most
-IMAGES = "images"  # marks a network that takes bytes of images instead of floats
-UNPACKED = "ksame-network-"  # a folder for one, where the cache cannot be written
+_idle_requests: dict[tuple[Any, ...], LifoQueue[Any]] = {}  # infer requests that are free
+_call_counts: Counter[tuple[str | Path, tuple[int, ...]]] = Counter()  # calls of each network by input size
+_specialised_shapes: dict[str | Path, set[tuple[int, ...]]] = defaultdict(
+    set
+)  # sizes with a compiled network of their own
+LARGE_NETWORK_BYTES = 5_000_000  # size of the weights file
+MMAP_MIN_NUMBERS = 16_384  # constants of at least this size are moved to a memory-mapped file
+SPECIALISE_AFTER_CALLS, SPECIALISED_SHAPES_MAX = 16, 2
+IMAGES = "images"  # key of a network that takes uint8 images instead of floats
+UNPACKED = "ksame-network-"  # temporary folder for a network, where the cache is read-only
 NETWORK_READERS: dict[str | Path, Callable[[Path], Any]] = {}
-"""Who makes a network of a file that OpenVINO cannot read, by the weight's name."""
+"""Readers of weight files that OpenVINO cannot read itself, by the name of the weight."""
 _core_lock = threading.Lock()
 _compile_locks: dict[tuple[Any, ...], threading.Lock] = defaultdict(
     threading.Lock
-)  # one at a time of each network
+)  # each network is compiled by one thread at a time
 
 
 def infer(
@@ -57,7 +57,7 @@ def infer(
     Parameters
     ----------
     name : str or Path
-        A weight of the catalogue that OpenVINO can read, .onnx or .tflite; or a file of one's own.
+        A weight of the catalogue that OpenVINO can read, .onnx or .tflite; or a file of the user.
     x : array
         The network's input.
     inner : str, optional
@@ -65,8 +65,8 @@ def infer(
     shape : tuple of int, optional
         The input's shape, for networks that take any; -1 leaves a side open.
     specialise : bool
-        Whether sizes that are asked for often get a network of their own. That is faster, but rounds
-        differently, and which sizes they are depends on what was asked before.
+        Whether to compile the network again for sizes that are used often. That is faster, but rounds
+        differently, and depends on the sizes of earlier calls.
     """
     if specialise and shape is not None and -1 in shape:
         shape = _shape_to_compile(name, shape, x.shape)
@@ -77,26 +77,26 @@ def infer_images(name: str | Path, images: NDArray[np.uint8]) -> list[NDArray[np
     """Return the outputs of a network for images (n, h, w, 3); safe to call from any thread.
 
     The network is compiled for this very size and converts the images itself. That takes a third less time
-    than ``infer`` with sides left open, and does not depend on what was asked before. Compiling takes a
-    quarter of a second: ask for few sizes.
+    than ``infer`` with dynamic sides, and the result does not depend on earlier calls. Compiling takes a
+    quarter of a second, so use few sizes.
     """
     return _infer((name, None, images.shape, IMAGES), np.ascontiguousarray(images))
 
 
 def _infer(key: tuple[Any, ...], x: NDArray[Any]) -> list[NDArray[np.float32]]:
-    """Return the outputs of the network of this key: name, file in a bundle, shape, and whether of images."""
+    """Return the outputs of the network with this key: name, file in a bundle, shape, IMAGES."""
     idle = _idle_requests.setdefault(key, LifoQueue())
     request = _borrow_request(idle, key)
-    request.infer({0: x}, share_inputs=True)  # it is not looked at any more afterwards
+    request.infer({0: x}, share_inputs=True)  # x is not used after this call
     outputs = [np.array(tensor.data) for tensor in request.output_tensors]  # copies: it owns the buffers
     idle.put(request)
     return outputs
 
 
 def _shape_to_compile(name: str | Path, shape: tuple[int, ...], own: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape by which to open a network: a size that is asked for often has one of its own.
+    """Return the shape to compile a network for: its own for a size that is used often.
 
-    With its sides left open YuNet takes a third longer, for the same numbers.
+    YuNet with dynamic sides takes a third longer for the same numbers.
     """
     _call_counts[name, own] += 1
     if (
@@ -108,7 +108,7 @@ def _shape_to_compile(name: str | Path, shape: tuple[int, ...], own: tuple[int, 
 
 
 def preload(name: str | Path, *, inner: str | None = None, shape: tuple[int, ...] | None = None) -> None:
-    """Open a network before ``infer`` is called with the same options: that takes up to a second."""
+    """Compile a network ahead of ``infer`` with the same options, which takes up to a second."""
     key = name, inner, shape
     if key not in _idle_requests:
         idle = _idle_requests.setdefault(key, LifoQueue())
@@ -116,21 +116,21 @@ def preload(name: str | Path, *, inner: str | None = None, shape: tuple[int, ...
 
 
 def unload(*names: str | Path) -> None:
-    """Free the memory of networks that will not be asked soon; a later ``infer`` opens them again."""
+    """Free the memory of networks; a later ``infer`` compiles them again."""
     for key in list(_idle_requests):
         if key[0] in names:
             del _idle_requests[key]
-    _call_glibc("malloc_trim", 0)  # what was freed is kept otherwise, and another network needs as much
+    _call_glibc("malloc_trim", 0)  # otherwise the allocator keeps the freed memory
 
 
 def _call_glibc(function: str, *numbers: int) -> None:
-    """Call a function of the C library on memory; elsewhere than on Linux there is nothing to call."""
+    """Call a memory function of glibc; do nothing where there is no glibc."""
     with suppress(OSError, AttributeError, TypeError):
         getattr(ctypes.CDLL(None), function)(*numbers)
 
 
 def input_shapes(file: Path) -> list[tuple[int, ...]]:
-    """Return the shape of each input of a network in a file of one's own; -1 is a side left open."""
+    """Return the shape of each input of a network file of the user; -1 is a dynamic side."""
     try:
         model = core().read_model(file)
     except RuntimeError:
@@ -142,12 +142,12 @@ def input_shapes(file: Path) -> list[tuple[int, ...]]:
 
 
 def _borrow_request(idle: LifoQueue[Any], key: tuple[Any, ...]) -> Any:
-    """Return an infer request that nobody is using; new ones where all are in use."""
+    """Return a free infer request; create one if all are in use."""
     with suppress(Empty):
         return idle.get_nowait()
     with _compile_locks[key]:
         with suppress(Empty):
-            return idle.get_nowait()  # another thread opened the network meanwhile
+            return idle.get_nowait()  # another thread compiled the network meanwhile
         mine, *others = _requests(*key)
         for other in others:
             idle.put(other)
@@ -159,9 +159,9 @@ def _requests(
 ) -> list[Any]:
     """Return new infer requests of one compiled network.
 
-    Photos are processed in parallel threads, so there are as many of these as threads that ask at a time. Of
-    a large network two share the weights and have a thread each; a small one is opened again where two ask,
-    and works in the thread that asks: to wake another one and to wait for it took a tenth of the time.
+    Photos are processed in parallel threads, so there are as many requests as threads. Two requests of a
+    large network share the weights and have a thread each. A small network is compiled again for a second
+    thread and runs in the calling thread, because waking another one took a tenth of the time.
     """
     with _file_of(name, inner) as file:
         size = file.stat().st_size
@@ -173,29 +173,27 @@ def _requests(
     sides = model.input(0).get_partial_shape()
     fixed = sides.rank.is_static and all(side.is_static for side in list(sides)[1:])
     filed = mmap_weights(model) if size >= LARGE_NETWORK_BYTES and fixed else None
-    # full precision: half of it moves a landmark by a third of a pixel, not alike on all machines
+    # half precision moves a landmark by a third of a pixel, and differs between machines
     count = 1 if size < LARGE_NETWORK_BYTES else 2
     settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": count}
-    # OpenVINO 2026.4 computes nonsense in a second stream with packed weights
+    # OpenVINO 2026.4 gives wrong results in a second stream with int8 weights
     settings["NUM_STREAMS"] = 1 if _int8_weights(model) else count
-    settings["ENABLE_CPU_PINNING"] = False  # or all of them would share the first core
+    settings["ENABLE_CPU_PINNING"] = False  # otherwise all requests share the first core
     with _discard_pages(filed):
         compiled = core().compile_model(model, "CPU", settings)
         requests = [compiled.create_infer_request() for _ in range(count)]
         if filed is not None:
             nothing = np.zeros([1 if side.is_dynamic else side.get_length() for side in sides], np.float32)
             for request in requests:
-                request.infer({0: nothing})  # copies them, in the order that the processor likes
-                request.filed = filed  # it may look at them again, so they live as long as it does
+                request.infer({0: nothing})  # copies the weights in the layout of the CPU
+                request.filed = filed  # keeps the memory alive: OpenVINO may read it again
     del model
-    _call_glibc(
-        "malloc_trim", 0
-    )  # to read a network takes as much memory again, and many are opened in a row
+    _call_glibc("malloc_trim", 0)  # reading a network takes its size again, and many are read in a row
     return requests
 
 
 def _taking_images(model: Any) -> Any:
-    """Return a network of (n, c, h, w) floats as one of (n, h, w, c) bytes."""
+    """Return a network of (n, c, h, w) floats as one of (n, h, w, c) uint8."""
     from openvino import Layout, Type
     from openvino.preprocess import PrePostProcessor
 
@@ -207,10 +205,10 @@ def _taking_images(model: Any) -> Any:
 
 @contextmanager
 def _file_of(name: str | Path, inner: str | None) -> Iterator[Path]:
-    """Give the file of a network; that of one inside a bundle must have a name of its own to be read.
+    """Yield the file of a network; one inside a bundle is unpacked, as OpenVINO reads files only.
 
-    It stays in the cache, and is compared with the verified bundle each time. Where the cache cannot be
-    written, it lies in a temporary folder meanwhile.
+    The unpacked file stays in the cache and is compared with the verified bundle each time. If the cache is
+    read-only, it goes to a temporary folder.
     """
     file = name if isinstance(name, Path) else weights.path(name)
     if inner is None:
@@ -234,11 +232,11 @@ def _file_of(name: str | Path, inner: str | None) -> Iterator[Path]:
 
 @contextmanager
 def _discard_pages(room: mmap.mmap | None) -> Iterator[None]:
-    """Give back the memory of a file that is read meanwhile, again and again: what is needed comes anew.
+    """Discard the pages of a memory-mapped file every 10 ms while it is read; needed ones are read again.
 
-    Some networks are laid out in another order before they are copied, so that there are three of each.
+    Otherwise OpenVINO holds up to three copies of the weights while it changes their layout.
     """
-    if room is None or not hasattr(mmap, "MADV_DONTNEED"):  # on Windows there is no such thing
+    if room is None or not hasattr(mmap, "MADV_DONTNEED"):  # not available on Windows
         yield
         return
     done = threading.Event()
@@ -258,19 +256,19 @@ def _discard_pages(room: mmap.mmap | None) -> Iterator[None]:
 
 
 def mmap_weights(model: Any) -> mmap.mmap | None:
-    """Unpack weights of int8 in a network, lay all large ones into a file, and return that as memory.
+    """Unpack int8 weights of a network, move all large weights to an unnamed file, and return its memory map.
 
-    Left to itself OpenVINO 2026.4 keeps them besides its own copy (FaceNet: 100 MB, SFace: 37), and cannot
-    work in two streams where they are packed. In a file without a name they can be forgotten once used.
+    OpenVINO 2026.4 keeps the weights besides its own copy (FaceNet: 100 MB, SFace: 37 MB), and cannot use two
+    streams with int8 weights. Pages of a file can be discarded once used.
     """
     from openvino import op
 
     packed, large = (
         set(_int8_weights(model)),
         list[tuple[Any, Any, Any]](),
-    )  # what to replace, its numbers, by what
+    )  # node to replace, its values, their scale
     for one in model.get_ops():
-        if one.get_type_name() == "Multiply":  # weights, as floats, times a scale: as in a .tflite
+        if one.get_type_name() == "Multiply":  # int8 weights times a scale, as in a .tflite
             floats, scale = (one.input_value(i).get_node() for i in (0, 1))
             if floats.get_type_name() == "Convert" and scale.get_type_name() == "Constant":
                 bytes8 = floats.input_value(0).get_node()
@@ -292,13 +290,13 @@ def mmap_weights(model: Any) -> mmap.mmap | None:
 
 
 def _int8_weights(model: Any) -> list[Any]:
-    """Return the weights of a network that are packed into 8 bits."""
+    """Return the int8 weights of a network."""
     constants = (one for one in model.get_ops() if one.get_type_name() == "Constant")
     return [one for one in constants if one.get_element_type().get_type_name() in ("i8", "u8")]
 
 
 def core() -> Any:
-    """Return the one OpenVINO core; whoever asks first makes it, the others wait."""
+    """Return the OpenVINO core, created by the first caller."""
     with _core_lock:
         return _core()
 
@@ -314,16 +312,16 @@ def _core() -> Any:
     finally:
         if before is None:
             del sys.modules["openvino_telemetry"]
-    # what a process that was killed while it unpacked or fetched one left behind
+    # left behind by processes that were killed while they unpacked or fetched a network
     folders.remove_ownerless(Path(tempfile.gettempdir()), UNPACKED)
     folders.remove_ownerless(weights.folder(), weights.UNFINISHED)
-    # its first look at numpy, alone: two threads that take it at once wait for each other for ever
+    # the first use of numpy by OpenVINO deadlocks if two threads make it at once
     _ = openvino.Tensor(np.zeros(1, np.float32)).data
-    # M_MMAP_THRESHOLD: networks are given back as they are freed, not kept in pieces; pictures of 720p are
-    # kept, because to get as much from the system anew for each took 2 of 27 processor seconds of a clip
+    # M_MMAP_THRESHOLD: return freed networks to the system at once, but keep the memory of 720p frames:
+    # allocating each frame anew took 2 of 27 CPU seconds of a clip
     _call_glibc("mallopt", -3, 1 << 22)
-    # M_TRIM_THRESHOLD: or the end of what is kept goes back once it is free, and comes anew page by page
+    # M_TRIM_THRESHOLD: otherwise the end of the heap is returned whenever it is free, and faulted in again
     _call_glibc("mallopt", -1, 1 << 23)
-    # M_ARENA_MAX: what threads keep for themselves, eight times as often as there are cores, was 30 MB
+    # M_ARENA_MAX: the arenas of threads, eight for each core by default, took 30 MB
     _call_glibc("mallopt", -8, max(2, os.cpu_count() or 1))
     return openvino.Core()

@@ -21,6 +21,7 @@ from ksame.core.guarantee import Guarantee
 from ksame.core.options import Options, route_options
 from ksame.io.sources import ImageInput, find_inputs
 from ksame.methods import METHODS, Method
+from ksame.methods.base import GroupMethod
 from ksame.models import weights
 from ksame.models.recognisers import VERIFIERS
 from ksame.pipeline.photos import OUTPUTS, Output, Photos
@@ -86,10 +87,10 @@ def release_of(
     """Return the release of one medium, its claim lowered to what publishing leaves true."""
     release = medium.release(people, plan, method, output, context)
     guarantee = release.guarantee
-    if guarantee.kind != "none":
+    if isinstance(method, GroupMethod):  # what kept expressions leave of its claim rests on them too
         guarantee = guarantee.lower(because=ONE_RELEASE_ASSUMPTION)
-    if output.names == "keep" and guarantee.kind != "none":
-        guarantee = guarantee.lower(because=NAMES_KEPT_ASSUMPTION)
+        if output.names == "keep":
+            guarantee = guarantee.lower(because=NAMES_KEPT_ASSUMPTION)
     if output.publish == "scene" and method.scene_assumption is not None and medium.medium == "photos":
         guarantee = guarantee.lower(scope="code", because=method.scene_assumption)
     return replace(

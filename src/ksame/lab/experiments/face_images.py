@@ -25,9 +25,9 @@ from ksame.core.context import parallel_map
 from ksame.core.errors import WeightsError
 from ksame.core.geometry import BACKGROUND_GREY, FRAME, crop, to_frame, transform
 from ksame.lab.experiments.base import ExperimentData, ExperimentResult, recogniser_codes
-from ksame.methods.obscure import obscure
 from ksame.models import weights
 from ksame.models.recognisers import VERIFIERS
+from ksame.render.obscure import obscure
 from ksame.spaces.eigen import principal_components
 
 UInt8Images = NDArray[np.uint8]

@@ -17,7 +17,7 @@ from ksame.lab.experiments.face_images import (
     cmc_percent,
     eigenfaces,
 )
-from ksame.methods.obscure.method import draw_synthetic_faces
+from ksame.methods.obscure import draw_synthetic_faces
 
 SEED = 2003
 FACE_WIDTH_PX = 99.0  # width of a face: the paper's images are 99 px wide [N 5.1]

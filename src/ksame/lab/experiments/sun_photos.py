@@ -32,10 +32,10 @@ from ksame.core.geometry import (
 )
 from ksame.lab.experiments.base import ExperimentData, ExperimentResult
 from ksame.lab.experiments.plots import bars, figure, lines, means
-from ksame.methods.obscure import METHODS, obscure
 from ksame.models.detectors import DETECTORS, detect
 from ksame.render import blend
 from ksame.render.mean_face import draw_codes
+from ksame.render.obscure import METHODS, obscure
 from ksame.render.portrait import Surrogate
 from ksame.replace import kdiff
 from ksame.spaces import AppearanceSpace

@@ -30,6 +30,7 @@ MIN_SHARE = 0.02  # of a label in a pixel, from which on it is filled for it
 MAX_DRIFT_LEVELS = 24.0  # grey levels: by how much a copied patch may be brought to the light around it
 MAX_USES = 3  # of one source patch: where there are more the search found nothing, and the fill stays smooth
 SMOOTHING_ROUNDS = 8  # at each level of the smooth fill, which make it meet its rim without a step
+RIM_SIGMA_PX, RIM_FADE_PX, MAX_RIM_LEVELS = 2.5, 14.0, 12.0  # how far a fill is bent to meet its rim
 MARGIN = 1.0  # of the hole's longer side, from where patches may come
 _VOTE_SIGMA_PX = 1.0
 
@@ -102,8 +103,29 @@ def _fill_label(image: NDArray[np.uint8], hole: BoolMask, source: BoolMask) -> F
             max(0, top - margin) : top + height + margin, max(0, left - margin) : left + width + margin
         ]
         here = parts[box] == number
-        result[box][here] = _fill_part(result[box], here, source[box])[here]
+        filled = _meet_rim(_fill_part(result[box], here, source[box]), here, source[box])
+        result[box][here] = filled[here]
     return result
+
+
+def _meet_rim(filled: FloatImage, hole: BoolMask, source: BoolMask) -> FloatImage:
+    """Return a filled image whose hole meets the source pixels at its rim without a step in light."""
+    rim = hole & (cv2.dilate(source.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0)
+    if not rim.any():
+        return filled
+    outside, inside = (_local_mean(filled, part, RIM_SIGMA_PX) for part in (source, hole))
+    step = push_pull(np.clip(outside - inside, -MAX_RIM_LEVELS, MAX_RIM_LEVELS), rim)
+    depth = cv2.distanceTransform(hole.astype(np.uint8), cv2.DIST_L2, 3)
+    return np.asarray(filled + np.exp(-depth / RIM_FADE_PX)[..., None] * step, np.float32)
+
+
+def _local_mean(image: FloatImage, part: BoolMask, sigma: float) -> FloatImage:
+    """Return the blurred image of some pixels alone."""
+    weight = part.astype(np.float32)
+    near = np.maximum(cv2.GaussianBlur(weight, (0, 0), sigma), 1e-3)
+    return np.asarray(
+        cv2.GaussianBlur(image * weight[..., None], (0, 0), sigma) / near[..., None], np.float32
+    )
 
 
 def _fill_part(smooth: FloatImage, hole: BoolMask, source: BoolMask) -> FloatImage:
@@ -248,9 +270,7 @@ def _copy_patches(
     """Return the hole filled at full size by a field found at a fraction of it, in the light around it."""
     level = Level.of(smooth, hole, source, step)
     r = PATCH_RADIUS
-    sigma, weight_of = max(3.0, 4.0 * step), source.astype(np.float32)
-    near = np.maximum(cv2.GaussianBlur(weight_of, (0, 0), sigma), 1e-3)
-    low = push_pull(cv2.GaussianBlur(smooth * weight_of[..., None], (0, 0), sigma) / near[..., None], source)
+    low = push_pull(_local_mean(smooth, source, max(3.0, 4.0 * step)), source)
     _, same, uses = np.unique(field, axis=0, return_inverse=True, return_counts=True)
     crowded = uses[same.ravel()] > MAX_USES
     rows, columns = np.nonzero(hole)

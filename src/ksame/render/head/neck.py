@@ -82,7 +82,7 @@ def _arrival(
     near = skin & (distance * unit < NEAR_EDGE_PX) & (np.abs(x - 128) < MIDDLE_PX) & (y > head.chin - 10)
     if near.sum() * unit > 30:
         low, high = np.percentile(x[near], [2, 98])
-        bottom = float(np.median(y[near])) + 6
+        bottom = float(np.quantile(y[near], 0.2))
         low, high = max(float(low), left - MAX_FLARE_PX), min(float(high), right + MAX_FLARE_PX)
         return min(low, left + 8), max(high, right - 8), bottom
     below = region & (np.abs(x - head.neck_middle) < 40)

@@ -18,7 +18,7 @@ from ksame.core.arrays import FloatArray, RandomState
 from ksame.core.errors import UsageError
 from ksame.core.geometry import FRAME, MESH, to_frame
 from ksame.core.guarantee import Guarantee
-from ksame.methods.obscure.face_region import (
+from ksame.render.obscure.face_region import (
     FaceRegion,
     UInt8Image,
     bounding_slices,
@@ -27,8 +27,8 @@ from ksame.methods.obscure.face_region import (
     grow_mesh,
     luma,
 )
-from ksame.methods.obscure.shapes import blur, potato, warp
-from ksame.methods.obscure.values import (
+from ksame.render.obscure.shapes import blur, potato, warp
+from ksame.render.obscure.values import (
     BINARY_LEVEL,
     bar,
     black_out,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ksame.core.arrays import FloatArray
 from ksame.core.geometry import FRAME, OVAL, five_points, moving_least_squares, transform
-from ksame.methods.obscure.face_region import (
+from ksame.render.obscure.face_region import (
     EYE_DISTANCE,
     FaceRegion,
     UInt8Image,

@@ -6,7 +6,7 @@ import numpy as np
 
 from ksame.core.arrays import FloatArray
 from ksame.core.geometry import FRAME
-from ksame.methods.obscure.face_region import (
+from ksame.render.obscure.face_region import (
     EYE_DISTANCE,
     BoolMask,
     FaceRegion,

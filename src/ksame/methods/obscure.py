@@ -15,8 +15,8 @@ from ksame.core.context import Context
 from ksame.core.geometry import FRAME, replaced_boxes
 from ksame.core.options import option
 from ksame.methods.base import Method, Plan, Publish
-from ksame.methods.obscure import METHODS, NO_GUARANTEE, obscure
 from ksame.render.base import Rendered
+from ksame.render.obscure import METHODS, NO_GUARANTEE, obscure
 from ksame.spaces.appearance import AppearanceSpace
 
 __all__ = ["Obscure", "draw_synthetic_faces"]
