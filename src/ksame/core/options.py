@@ -121,7 +121,7 @@ def _plain(value: Any) -> Any:
 
 
 def route_options(
-    given: Mapping[str, Any], owners: Mapping[str, Options], publish: str, chosen: str
+    given: Mapping[str, Any], owners: Mapping[str, Options], made: Collection[str], chosen: str
 ) -> dict[str, Options]:
     """Return the owners with the options given, each changed by its own; refuse an option that none owns.
 
@@ -131,8 +131,8 @@ def route_options(
         Options by name.
     owners : mapping of str to Options
         The method, output and media of a run, by role.
-    publish : str
-        The output on which the options must have an effect.
+    made : collection of str
+        What is made of what, on which options must have an effect: see ``Options.check``.
     chosen : str
         What was chosen, for the message.
     """
@@ -143,5 +143,5 @@ def route_options(
     for role, owner in owners.items():
         own = {one.name for one in owner.option_fields()}
         routed[role] = owner.with_options({name: value for name, value in given.items() if name in own})
-        routed[role].check(publish)
+        routed[role].check(made)
     return routed

@@ -165,13 +165,12 @@ def route(
 ) -> tuple[list[Medium], Method[Any], Output]:
     """Return inputs, method and output with their options; refuse one that none of them owns."""
     output = find_output(method, publish, media)
-    kinds = " and ".join(medium.medium for medium in media)
-    owners: dict[str, Options] = {"method": method, "output": output, **{m.medium: m for m in media}}
-    done: dict[str, Any] = route_options(
-        options, owners, output.publish, f"{method.name} for {kinds}, published as {output.publish},"
-    )
-    chosen, published = done.pop("method"), done.pop("output")
-    return list(done.values()), chosen, published
+    by_medium = {medium.medium: medium for medium in media}
+    owners: dict[str, Options] = {"method": method, "output": output, **by_medium}
+    chosen = f"{method.name} for {' and '.join(by_medium)}, published as {output.publish},"
+    done: dict[str, Any] = route_options(options, owners, {f"{output.publish}s", *by_medium}, chosen)
+    method, output = done.pop("method"), done.pop("output")
+    return list(done.values()), method, output
 
 
 def find_method(name: str) -> Method[Any]:

@@ -150,7 +150,7 @@ def _read_certificate(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, AttributeError, TypeError):
         raise GuaranteeViolated(f"{path} is not a ksame certificate, or was changed.") from None
     if certificate.get("format") in OLDER_FORMATS:
-        raise UsageError(f"{path} has an older format: verify this release with ksame 0.1.0.")
+        raise GuaranteeViolated(f"{path} has an older format, or was changed: verify it with ksame 0.1.0.")
     # the exact text is compared too: JSON reads 5 and 5.0, or a key given twice, as the same
     if certificate.get("format") != FORMAT or digest_of(certificate) != digest:
         raise GuaranteeViolated(f"{path} was changed after it was issued.")
