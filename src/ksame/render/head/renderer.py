@@ -31,6 +31,7 @@ BoolMask = NDArray[np.bool_]
 BACKGROUND, CLOTHES, SKIN = 0, 1, 2
 """What a pixel outside the regions shows, as far as it may be continued inside."""
 LABEL_MIN = 0.6  # probability from which on a pixel may be continued
+SURROUNDINGS = 1.0  # of the longer side of all that is blank: how far around it a photo is looked at
 VIEW_SIDE = 640  # px of what the parser sees of each head and its surroundings
 VIEW_SCALE, VIEW_LEFT, VIEW_TOP = 2 / 3, -352.0, -250.0  # of canonical pixels: shoulders and chest are in it
 _TO_VIEW = VIEW_SCALE * np.array([[1.0, 0, -VIEW_LEFT], [0, 1.0, -VIEW_TOP]])
@@ -98,23 +99,43 @@ def render_heads(
     context = photo.copy()
     context[blank] = 0
     del photo  # from here on there is nothing inside the regions
-    known = ~blank
-    coarse = push_pull(context, known)
-    windows = [
-        _window(one, context.shape) for one in sorted(placed, key=lambda one: placement_scale(one.placement))
+    ground = context.copy()
+    ground[blank] = context[~blank].mean(axis=0) if (~blank).any() else 0
+    box, corner = _working_box(blank)
+    moved = [
+        one._replace(placement=one.placement - np.column_stack([np.zeros((2, 2)), corner])) for one in placed
     ]
+    drawn = context.copy()
+    drawn[box] = _render_part(context[box], ~blank[box], moved)
+    return to_tone(drawn, ground) if is_monochrome(ground) else drawn
+
+
+def _working_box(blank: BoolMask) -> tuple[tuple[slice, slice], FloatArray]:
+    """Return the part of the photo that is worked on, around all that is blank, and its corner (x, y)."""
+    rows, columns = np.flatnonzero(blank.any(axis=1)), np.flatnonzero(blank.any(axis=0))
+    if not len(rows):
+        return np.s_[0 : len(blank), 0 : blank.shape[1]], np.zeros(2)
+    margin = round(SURROUNDINGS * max(np.ptp(rows), np.ptp(columns))) + 16
+    top, left = max(0, rows[0] - margin), max(0, columns[0] - margin)
+    return np.s_[top : rows[-1] + margin, left : columns[-1] + margin], np.array([left, top], float)
+
+
+def _render_part(
+    context: NDArray[np.uint8], known: BoolMask, placed: Sequence[PlacedHead]
+) -> NDArray[np.uint8]:
+    """Return a part of a photo, blank where nothing is known, with heads set in."""
+    coarse = push_pull(context, known)
+    far_first = sorted(placed, key=lambda one: placement_scale(one.placement))
+    windows = [_window(one, context.shape) for one in far_first]
     label, source, skin = _labels(context, coarse, known, windows)
-    under = patch_fill(context, blank & ~_hidden(context.shape, windows), source, label)
-    under = np.where(known[..., None], context, under).astype(np.float32)
+    filled = patch_fill(context, ~known & ~_hidden(context.shape, windows), source, label)
+    result: FloatImage = np.where(known[..., None], context, filled).astype(np.float32)
     grain = grain_sigma(context, known)
-    result: FloatImage = under
     for number, window in enumerate(windows):
         result[window.box] = _set_in(result[window.box], window, context, skin, grain, number)
     drawn = np.clip(result, 0, 255).round().astype(np.uint8)
     drawn[known] = context[known]
-    ground = np.clip(coarse, 0, 255).astype(np.uint8)
-    ground[known] = context[known]
-    return to_tone(drawn, ground) if is_monochrome(ground) else drawn
+    return drawn
 
 
 def _hidden(shape: tuple[int, ...], windows: Sequence[_Window]) -> BoolMask:
