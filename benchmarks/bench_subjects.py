@@ -37,11 +37,9 @@ from ksame.models.recognisers import RECOGNISERS
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 RATES = (1e-2, 1e-3, 1e-4, 1e-5)
 CONSTANTS = {  # of ksame.analysis.linking, and what is tried for each, loosest first
-    "SMALL_SET_RATE": (1e-2, 3e-3, 1e-3),
-    "EXPECTED_LOSS": (0.1, 0.05),
-    "COUNTED_LOSS": (0.1, 0.08, 0.06),
-    "SIZE_PENALTY": (0.5, 1.0),
-    "DIFFERENT": (0.0, -1.0, -2.0),
+    "COUNTED_LOSS": (0.1, 0.09, 0.08, 0.07, 0.06),
+    "SIZE_PENALTY": (0.0, 0.5, 1.0),
+    "DIFFERENT": (0.0, -0.5, -1.0, -2.0),
 }
 Photo = NDArray[np.uint8]
 Read = Callable[[], Photo]
@@ -239,9 +237,9 @@ def compared(
 def held_out(sets: Mapping[str, Set]) -> list[dict[str, Any]]:
     """Return rows of people on whom the constants were not chosen: each set is left out once.
 
-    Of all combinations of ``CONSTANTS`` those are tried that split fewest people of the other sets and leave
-    at least nine tenths of the subjects of 0.1.0; the loosest of them is applied to the set left out. In the
-    last row they were chosen on congress and orl alone.
+    Those combinations of ``CONSTANTS`` are tried that cost at most 9 % of the subjects of 0.1.0 on the other
+    sets, a margin below a tenth. Of these the ones that split fewest people there are taken, and of these the
+    loosest. In the last row they are chosen on congress and orl alone.
     """
     choices = [dict(zip(CONSTANTS, values, strict=True)) for values in product(*CONSTANTS.values())]
     before = {name: len(np.unique(single_linkage(faces))) for name, faces in sets.items()}
@@ -257,7 +255,7 @@ def held_out(sets: Mapping[str, Set]) -> list[dict[str, Any]]:
     rows = []
     for away in [[name] for name in sets] + [[name for name in sets if name in ("csu", "london")]]:
         others = [name for name in sets if name not in away]
-        least = 0.9 * sum(before[name] for name in others)
+        least = 0.91 * sum(before[name] for name in others)
         allowed = [r for r in results if sum(r[name]["subjects"] for name in others) >= least]
         best = min(
             allowed,
