@@ -14,6 +14,7 @@ from ksame.audit.rerun import can_rerun, rerun_differences, stated_method
 from ksame.core.errors import UsageError
 from ksame.core.guarantee import Guarantee
 from ksame.methods import AD_HOC, METHODS, Method
+from ksame.methods.base import GroupMethod
 from ksame.release import Private, Release
 from ksame.render.obscure import METHODS as AMOUNTS
 
@@ -71,7 +72,7 @@ def test_a_certificate_states_the_method_with_its_options(method):
         if getattr(method, one.name) in OWN
     }
     assert stated_method(certificate) == method.with_options(secret), "the defaults stand in for paths"
-    assert certificate["k"] == method.min_people
+    assert certificate["k"] == method.k
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -100,7 +101,7 @@ def test_a_value_that_there_is_not_is_refused_where_a_method_is_made(method, val
 
 
 @pytest.mark.parametrize("k", [1, 0, -3, 2.5])
-@pytest.mark.parametrize("name", [name for name, one in METHODS.items() if hasattr(one, "k")])
+@pytest.mark.parametrize("name", [name for name, one in METHODS.items() if isinstance(one, GroupMethod)])
 def test_a_k_that_protects_nobody_is_refused(name, k):
     with pytest.raises(UsageError):
         METHODS[name].with_options({"k": k})

@@ -127,7 +127,7 @@ def small(tmp_path_factory):
 def test_what_follows_by_a_line_is_learnt_and_said(small):
     found = generator_map.learn_map(linear(), small)
     assert found.styles > 0.9 and min(found.attributes.values()) > 0.9
-    assert str(found).startswith("Learnt from 300 faces that nobody has.") and "gender 0.9" in str(found)
+    assert str(found).startswith("Learnt from 300 synthetic faces.") and "gender 0.9" in str(found)
     assert found.space.generator == small.digest
     np.testing.assert_allclose(found.space.mean, np.tile(small.mean, 2))
     assert found.space.worn.shape == (2, sum(FEATURE_BLOCKS.values()) + 1)
@@ -167,7 +167,7 @@ def test_a_generator_that_draws_no_faces_is_refused(small, space, monkeypatch, t
     wide = dataclasses.replace(space, mean=np.zeros(2 * generators.WIDTH))
     monkeypatch.setattr(GeneratorSpace, "bundled", lambda: wide)
     monkeypatch.setattr(generator_map, "MIN_FACES", 20)
-    with pytest.raises(CannotGuarantee, match="it does not draw faces"):
+    with pytest.raises(CannotGuarantee, match="use a generator of faces"):
         generator_map.train_generator_map(small, tmp_path / "map.npz", count=20)
     assert not list(tmp_path.iterdir())
 
@@ -178,7 +178,7 @@ def test_a_map_is_learnt_from_what_a_generator_draws(cli, generator, monkeypatch
     monkeypatch.setattr(generator_map, "_UNSTEERED_SHARE", 0.75)
     ran = cli("model", "train", "--generator", "bundled", "-o", tmp_path / "map.npz", "--count", "16")
     assert ran.code == 0
-    assert "drawing faces: 16 of 16" in ran.err and "faces that nobody has" in ran.err
+    assert "drawing faces: 16 of 16" in ran.err and "synthetic faces" in ran.err
     assert [path.name for path in tmp_path.iterdir()] == ["map.npz"]
     found = GeneratorSpace.load(tmp_path / "map.npz")
     found.check_generator(generator)

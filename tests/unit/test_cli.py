@@ -44,8 +44,9 @@ def test_the_help_of_run_has_a_section_for_each_owner(cli):
     help_ = cli("run", "--help").out
     sections = {line.removesuffix(":"): at for at, line in enumerate(help_.splitlines()) if line[:1] == "O"}
     owners = {
-        "-k": "Options of ksame-m, ksame-pixel, ksame-eigen, ksame-furthest, kdiff-furthest, anonfaces",
-        "--embedding": "Options of anonfaces",
+        "--model": "Options of ksame-m, ksame-furthest, kdiff-furthest",
+        "--plain": "Options of anonfaces",
+        "--embedding": "Options of anonfaces, heads",
         "--pool": "Options of shift",
         "--strength": "Options of ad hoc methods",
         "--names": "Options of --publish portrait, --publish scene",

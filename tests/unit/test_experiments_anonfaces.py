@@ -189,7 +189,7 @@ def test_weights_leave_who_is_found_less(view):
 def test_what_nobody_tells_is_looked_at(data, monkeypatch):
     bare = dataclasses.replace(data.faces, labels={})
     seen = PredictedAttributes(*(np.full(len(bare), value) for value in ("female", "under 35", "neutral")))
-    monkeypatch.setattr(anonfaces_data, "predict_attributes", lambda faces: seen)
+    monkeypatch.setattr(anonfaces_data, "predict_attributes", lambda people, context: seen)
     gender, age = anonfaces_data.labels_or_predictions(bare)
     assert set(gender) == {"female"}
     assert set(age) == {"under 35"}

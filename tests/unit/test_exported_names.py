@@ -10,6 +10,7 @@ import ksame
 
 PROMISED = {
     "CannotGuarantee",
+    "Context",
     "FaceSet",
     "Guarantee",
     "GuaranteeError",
@@ -26,8 +27,10 @@ PROMISED = {
     "attack",
     "audit",
     "deidentify",
+    "methods",
     "partition",
     "replace",
+    "run",
     "verify",
 }
 

@@ -394,7 +394,5 @@ def test_verify_looks_for_metadata_in_files_whose_hash_is_right(release, tmp_pat
 
 def test_a_certificate_of_an_older_format_is_not_verified(tmp_path):
     (tmp_path / "certificate.json").write_text('{"format": "ksame certificate 1", "digest": ""}')
-    with pytest.raises(
-        GuaranteeViolated, match="older format, or was changed: verify it with"
-    ):
+    with pytest.raises(GuaranteeViolated, match="older format, or was changed: verify it with"):
         verify(tmp_path)

@@ -45,6 +45,8 @@ class Plan:
         Sentences for the user.
     networks : tuple of str
         Weights that were used.
+    allow_several : bool
+        Whether a person may have several identities, behind which stand exactly the same people.
     """
 
     identity: IntArray
@@ -54,6 +56,7 @@ class Plan:
     private: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
+    allow_several: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

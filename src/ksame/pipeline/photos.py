@@ -68,7 +68,7 @@ class Portraits(Options):
             files[name] = drawn[surrogate]
             hashes.append(hashlib.sha256(files[name]).hexdigest())
         if plan.guarantee.k_anonymous:  # it must hold on the bytes that are published
-            check_law(hashes, people.subject, plan.guarantee.k)
+            check_law(hashes, people.subject, plan.guarantee.k, allow_several=plan.allow_several)
         files = dict(sorted(files.items()))
         box = renderer.face_box
 

@@ -200,6 +200,7 @@ class AnonFaces(PortraitMethod):
                 _descent_note(found.affinity),
             ),
             networks=self.networks(context),
+            allow_several=self.expression == "keep",
         )
 
 
