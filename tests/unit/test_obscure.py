@@ -325,7 +325,7 @@ def test_noise_of_a_face_beyond_the_frame_is_that_of_the_frame_again():
         ({"points": np.zeros((1, 5, 2))}, r"\(n, 468, 2\)"),
         ({"points": FACE * np.nan}, "finite"),
         ({"points": FACE + 1e7}, "finite"),
-        ({"points": FACE * 0}, "not all in one place"),
+        ({"points": FACE * 0}, "not all at the same place"),
         ({"strength": 0}, r"sigma.* must be in \[0.02, 2\]. Got 0"),
         ({"strength": np.nan}, "must be in"),
         ({"method": "negative-grey", "strength": 3}, "no strength"),

@@ -150,7 +150,7 @@ def test_numbered_people_of_two_releases_are_joined_by_their_photos():
 @pytest.mark.parametrize(
     ("certificate", "sentence"),
     [
-        ({"method": "tomorrow"}, "The method tomorrow cannot be run on other photos"),
+        ({"method": {"name": "tomorrow"}}, "The method tomorrow cannot be run on other photos"),
         ({}, "The method is not known"),
     ],
 )
