@@ -39,6 +39,8 @@ SHOULDERS_ABOVE_CHIN_PX = 25.0  # canonical px: higher up in a region there is b
 HAIR_EDGE_PX = 3.0  # canonical px around parsed hair and face in which the matte draws their edge
 NECK_TOP_PX = 60.0  # canonical px above the chin, from where on down a portrait shows its neck
 SKIN_BELOW_CHIN_PX = 25.0  # canonical px: from there on down there may be skin beside the neck
+SKIN_HALF_WIDTH_PX = 105.0  # canonical px from the middle of the neck, beyond which no skin is continued
+COLLAR_BELOW_CHIN_PX = 40.0  # canonical px: from there on down clothes hide the neck
 EDGE_FADE_PX = 4.0  # canonical px over which a head fades out at the edge of its region
 SKIN_REACH_PX = 45.0  # canonical px from the region within which skin tells the tone
 MIN_GRAIN_LEVELS = 0.6  # grey levels: less is not seen
@@ -132,7 +134,7 @@ def _render_part(
     result: FloatImage = np.where(known[..., None], context, filled).astype(np.float32)
     grain = grain_sigma(context, known)
     for number, window in enumerate(windows):
-        result[window.box] = _set_in(result[window.box], window, context, skin, grain, number)
+        result[window.box] = _set_in(result[window.box], window, context, label, skin, grain, number)
     drawn = np.clip(result, 0, 255).round().astype(np.uint8)
     drawn[known] = context[known]
     return drawn
@@ -225,7 +227,8 @@ def _continue_labels(
     for window in windows:
         here, below_chin = inside[window.box], window.y - window.placed.head.chin
         here[window.region & (below_chin < -SHOULDERS_ABOVE_CHIN_PX)] = BACKGROUND
-        here[window.region & (below_chin > SKIN_BELOW_CHIN_PX) & skin[window.box]] = SKIN
+        near = np.abs(window.x - window.placed.head.neck_middle) < SKIN_HALF_WIDTH_PX
+        here[window.region & (below_chin > SKIN_BELOW_CHIN_PX) & near & skin[window.box]] = SKIN
     return inside
 
 
@@ -252,6 +255,7 @@ def _set_in(
     under: FloatImage,
     window: _Window,
     context: NDArray[np.uint8],
+    label: NDArray[np.uint8],
     skin: BoolMask,
     grain: float,
     number: int,
@@ -266,6 +270,8 @@ def _set_in(
     colour = match_skin(window.colour, head.skin_lab, None if found is None else found + head.neck_to_face)
     own_neck = window.neck * (window.alpha > 0.9)
     neck = draw_neck(head, window.x, y, window.region, skin_here, here, colour, own_neck)
+    hidden = (label[window.box] == CLOTHES) & (y > head.chin + COLLAR_BELOW_CHIN_PX)
+    neck = neck._replace(alpha=neck.alpha * cv2.GaussianBlur((~hidden).astype(np.float32), (0, 0), 1.0))
     gives_way = np.clip((y - head.chin - OWN_NECK_PX[0]) / (OWN_NECK_PX[1] - OWN_NECK_PX[0]), 0, 1)
     is_neck = np.clip(window.neck * 2 - 0.5, 0, 1) * (window.hair < 0.5)
     alpha = window.alpha * (1 - is_neck * gives_way) * np.maximum(neck.alpha, _hair_and_face(window))
