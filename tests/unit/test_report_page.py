@@ -458,6 +458,6 @@ def test_who_is_treated_worse_is_told_where_it_is_more_than_noise() -> None:
 
 def test_an_imitation_by_another_generator_is_weaker():
     own = GeneratorSpace.bundled().digest
-    assert list(rerun_differences({"method": "anonfaces", "map": own})) == []
-    (says,) = rerun_differences({"method": "anonfaces", "map": own[::-1]})
+    assert list(rerun_differences({"method": {"name": "anonfaces"}, "map_digest": own})) == []
+    (says,) = rerun_differences({"method": {"name": "anonfaces"}, "map_digest": own[::-1]})
     assert "generator" in says

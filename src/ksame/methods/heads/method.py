@@ -47,6 +47,10 @@ PLACEMENT_ASSUMPTIONS = {
     "group": "position and pose bin of each head are the person's own, and are outside this guarantee; size"
     " and tilt are those of its group",
 }
+EXPERIMENTAL = (
+    "Heads are experimental: seams at necks and collars are common, so look at every photo before you publish"
+    " it."
+)
 SURROUNDINGS_ASSUMPTION = "neck, clothes, the place and the time of a photo do not tell who is on it"
 
 
@@ -64,7 +68,9 @@ class Heads(PortraitMethod):
     """Replace whole heads: one synthetic head per group, set into a region that is the same for all of it."""
 
     name: ClassVar[str] = "heads"
-    promise: ClassVar[str] = "k-anonymity of the whole head in a scene: hair, ears and jaw too."
+    promise: ClassVar[str] = (
+        "k-anonymity of the whole head in a scene: hair, ears and jaw too. Experimental: seams at necks."
+    )
     speed: ClassVar[str] = "about 2 s per head on 2 cores"
     outputs: ClassVar[tuple[Publish, ...]] = ("scene",)
 
@@ -122,7 +128,12 @@ class Heads(PortraitMethod):
                 "unparsed_heads": sorted({str(name) for name in sources[unparsed]}),
                 "pose_bins": bins.tolist(),
             },
-            notes=(*notes, *([turned] if covered else []), *([NON_COMMERCIAL] if bundled else [])),
+            notes=(
+                EXPERIMENTAL,
+                *notes,
+                *([turned] if covered else []),
+                *([NON_COMMERCIAL] if bundled else []),
+            ),
             networks=self.networks(context),
         )
 
