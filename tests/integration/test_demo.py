@@ -29,7 +29,7 @@ def test_it_shows_people_their_new_faces_and_both_verdicts(shown):
         assert image.width > image.height > 500
     page = (folder / "demo" / "report.html").read_text(encoding="utf-8")
     assert "k-anonymity with k = 5" in page
-    assert "The best attacker" in page
+    assert "The strongest attack tried" in page
     assert "data:image/png;base64," in page
     assert not re.search(r"(src|href)=[\"']?https?:", page), "the page needs no network"
 

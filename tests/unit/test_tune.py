@@ -106,7 +106,7 @@ def test_an_original_is_shown_only_if_asked_for(people, recogniser):
     found = tune(people, ks=[3], methods=["kdiff-furthest"], subjects="prefix", show_originals=True, seed=1)
     html = found.page()
     assert found.original in pictures(html)
-    assert "The first picture is the original." in html
+    assert "The first image is the original." in html
     assert io.decode(found.original).shape == (320, 256, 3)
     # nothing is proved of this method, and nobody shares a face
     row = found.table.iloc[0]
