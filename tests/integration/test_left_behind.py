@@ -32,7 +32,7 @@ MOMENTS = {
         "    die()\n"
         "m.io.write_video = lambda clip, path, drawn, **how: write(clip, path, some(drawn), **how)"
     ),
-    "when the mapping is written": "from ksame.core import folders as m\nm.sync_to_disk = die",
+    "when the mapping is written": "from ksame.core import folders as m\nm._set_times_and_sync = die",
 }
 
 
