@@ -87,9 +87,9 @@ class Context:
         backend = ENGINES[self.engine]
         with closing(parallel_map(work, zip(items, strict=True), jobs=self.jobs, engine=backend)) as results:
             for done, result in enumerate(results, 1):
+                yield result  # reported as done when the caller has stored it, and asks for the next one
                 if stage:
                     self.progress(stage, done, len(items))
-                yield result
 
 
 def parallel_map(
