@@ -239,7 +239,7 @@ def _turned(
     """Return a group's head turned to a pose bin; None if no face is seen in it then."""
     assert generator is not None and portraits.codes is not None
     change = dict.fromkeys(ATTRIBUTES, 0.0) | {"yaw": number * POSE_BIN_PX}
-    del change["ground"]
+    del change["background"]
     code = space.shift_attributes(portraits.codes[group], change)
     return _cut(change_light(space.draw(code[None], generator)[0], portraits.lights[group]))
 
