@@ -62,7 +62,7 @@ def test_what_was_done_is_said_in_the_words_of_videos(whole):
     for stage in ("tracking faces in a.mp4", "looking closely", "choosing new faces", "drawing b.mp4"):
         assert any(line.startswith(stage) for line in lines), f"no progress: {stage}"
     assert (
-        "2 people in 2 videos of 24 pictures: faces were drawn 24 times and covered 0 times; sound kept."
+        "2 people in 2 videos of 24 frames: faces were drawn 24 times and covered 0 times; sound kept."
         in lines
     )
     assert "photos" not in ran.err
@@ -79,7 +79,7 @@ def test_what_was_done_is_said_in_the_words_of_videos(whole):
 def test_a_dry_run_says_what_would_be_done(clips, cli, tmp_path):
     ran = cli("run", clips / "b.mp4", "-o", tmp_path / "out", "--seed", "5", "--dry-run")
     assert ran.code == 0
-    assert "1 people in 1 videos of 12 pictures: faces would be drawn 12 times" in ran.err
+    assert "1 people in 1 videos of 12 frames: faces would be drawn 12 times" in ran.err
     assert "nothing was written" in ran.err
     assert tree(tmp_path) == set()
 
