@@ -295,3 +295,9 @@ class TestFaceSet:
             faces(labels={"age": np.zeros(2)})
         with pytest.raises(TypeError):
             faces().labels["age"] = np.zeros(3)
+
+
+def test_a_claim_of_heads_says_what_it_covers():
+    claim = str(Guarantee("k-anonymity", 5, 0.2, scope="head"))
+    assert claim.startswith("k-anonymity of the heads with k = 5: every new head stands for at least 5")
+    assert "the neck, clothes and the place" in claim

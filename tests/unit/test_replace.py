@@ -257,3 +257,10 @@ class TestMix:
 
 def test_the_public_names():
     assert all(callable(getattr(replace, name)) for name in replace.__all__)
+
+
+def test_the_members_of_a_new_face_are_those_it_is_the_mean_of():
+    codes = np.random.default_rng(3).normal(size=(12, 3))
+    pairs = furthest_pairs(codes, 3, rng=0)
+    for group, members in zip(pairs.partition.groups, pairs.members, strict=True):
+        assert np.allclose(pairs.codes[group], codes[members].mean(axis=0))
