@@ -270,7 +270,7 @@ def test_odd_files_are_named_and_the_rest_is_done(recogniser, cli, tmp_path):
     assert set(made) == {"good.mp4", "one.mkv", "odd.mp4", "deep.mkv", "long.mp4", "cut.mkv"}
     assert (made["one.mkv"].width, made["one.mkv"].height, made["one.mkv"].frames) == (1, 1, 3)
     assert (made["odd.mp4"].width, made["odd.mp4"].height) == (271, 311)
-    assert made["deep.mkv"].bits == 10
+    assert made["deep.mkv"].bit_depth == 10
     assert 0 < sum(1 for _ in io.read_frames(out / "images" / "cut.mkv")) < FRAMES, "what is before is kept"
     assert sound_of(out / "images" / "long.mp4") == sound_of(folder / "long.mp4"), "to its own end"
     assert any("deep.mkv: Colours were rounded from 10 to 8 bits" in note for note in ran.json["notes"])
