@@ -301,3 +301,8 @@ def test_a_claim_of_heads_says_what_it_covers():
     claim = str(Guarantee("k-anonymity", 5, 0.2, scope="head"))
     assert claim.startswith("k-anonymity of the heads with k = 5: every new head stands for at least 5")
     assert "the neck, clothes and the place" in claim
+
+
+def test_a_claim_of_codes_says_that_images_show_more():
+    claim = str(Guarantee("k-anonymity", 5, 0.2, scope="code"))
+    assert claim.startswith("k-anonymity of the face codes with k = 5")
