@@ -52,6 +52,14 @@ def test_results_come_in_the_order_of_the_items_and_each_is_reported(items, jobs
     assert seen == [], "a stage without a name is not reported"
 
 
+def test_what_is_reported_as_done_has_been_stored():
+    stored = []
+    context = Context(jobs=1, progress=lambda stage, done, total: stored[done - 1])
+    for result in context.map(abs, [1, -2, 3], stage="looking"):
+        stored.append(result)
+    assert stored == [1, 2, 3]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_gives_the_same(engine):
     assert list(Context(jobs=2, engine=engine).map(abs, [-3, 1, -2])) == [3, 1, 2]
